@@ -5,14 +5,15 @@ use std::sync::Arc;
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use drift_exporter::{
-    config::{ReloadStatus, Settings},
+    config::{ReloadStatus, RuntimeConfig, Settings},
     engine::{Engine, EngineMetrics, History, Snapshot, snapshot_channel},
+    event::Event,
     rules::RuleSet,
     server::{Auth, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
     sources::terraform::decode,
     types::{
-        Baseline, BaselineOrigin, BaselineVersion, Clock, Event, Kind, LiveObject, RedactionKey,
-        RedactionPolicy, Source, WatchHealth, WatchPlan, WatchSpec,
+        Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, RedactionKey, RedactionPolicy,
+        Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{DecodeConfig, Decoded, ObjectDecoder},
 };
@@ -41,7 +42,8 @@ fn clock() -> Clock {
 pub(crate) fn reading(source: Source) -> DecodeConfig {
     let redaction = Arc::new(RedactionPolicy::new(redaction_key()));
     let kind = Kind::deployment();
-    let documents = (source == Source::Terraform).then(|| ((kind.group, kind.kind), redaction.clone()));
+    let documents =
+        (source == Source::Terraform).then(|| (kind.group_kind().into_owned(), redaction.clone()));
     DecodeConfig {
         annotation_prefix: PREFIX.into(),
         ignore_hash_annotations: source != Source::Annotation,
@@ -53,17 +55,18 @@ pub(crate) fn reading(source: Source) -> DecodeConfig {
 }
 
 pub(crate) fn reader(reading: &DecodeConfig) -> ObjectDecoder {
-    ObjectDecoder::new(stream(), reading)
+    ObjectDecoder::new(stream().spec, reading)
 }
 
-fn stream() -> Arc<WatchSpec> {
-    Arc::new(WatchSpec::all(Arc::new(Kind::deployment())))
+fn stream() -> Watch {
+    let spec = Arc::new(WatchSpec::all(Arc::new(Kind::deployment())));
+    WatchIds::default().assign([spec]).remove(0)
 }
 
 /// An engine with one watch.
 pub(crate) struct Cluster {
     pub(crate) engine: Engine,
-    pub(crate) stream: Arc<WatchSpec>,
+    pub(crate) stream: Watch,
     reader: ObjectDecoder,
 }
 
@@ -99,11 +102,11 @@ impl Cluster {
 
     /// Applies a complete list.
     pub(crate) fn list(&mut self, objects: Vec<Arc<LiveObject>>) {
-        self.engine.apply(Event::ListStarted(self.stream.clone()));
+        self.engine.apply(Event::ListStarted(self.stream.id));
         for object in objects {
-            self.engine.apply(Event::Listed(self.stream.clone(), object));
+            self.engine.apply(Event::Listed(self.stream.id, object));
         }
-        self.engine.apply(Event::ListEnded(self.stream.clone()));
+        self.engine.apply(Event::ListEnded(self.stream.id));
     }
 }
 
@@ -161,9 +164,8 @@ impl Scrapes {
         let exposed = Arc::new(Exposed {
             state: snapshot_channel(snapshot).1,
             metrics,
-            settings: watch::channel(Arc::new(Settings::default())).1,
+            config: watch::channel(Arc::new(RuntimeConfig::new(Settings::default()))).1,
             reload_status: watch::channel(Arc::new(status)).1,
-            team_problems: watch::channel(Arc::default()).1,
             log: LogLines::default(),
             redaction_key: redaction_key(),
             clock,

@@ -8,20 +8,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ExporterDeps, SettingsHandle,
-    config_reconciler::{
-        ConfigOutputs, ConfigReconciler, ReloadReporter, TeamRuleReader, decode_config, manifest_sources,
-        release_sources, state_sources, wanted_kinds,
-    },
+    config_reconciler::{ConfigInputs, ConfigReconciler, ReloadReporter, TeamRuleReader},
 };
 use crate::{
-    config::{ManifestLocations, ReleaseLocations, Settings, StateLocations},
-    diff::manifest::ClusterSchemas,
+    config::RuntimeConfig,
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
-    rules::RuleSet,
+    event::Event,
     server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
-    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
-    types::{Clock, Event, WantedKind, WatchPlan},
-    watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
+    sources::{SourceContext, helm, manifest, terraform},
+    types::Clock,
+    watch::{PlannedWatches, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
 };
 
 /// A wired exporter that does not run yet.
@@ -36,12 +32,13 @@ pub struct Exporter {
 }
 
 pub struct Ingest {
-    config: ConfigPipeline,
+    config: watch::Receiver<Arc<RuntimeConfig>>,
+    team_rule_reader: TeamRuleReader,
+    reconciler: ConfigReconciler,
     sources: SourceReaders,
     planner: Planner,
-    plans: watch::Receiver<Arc<WatchPlan>>,
+    plans: watch::Receiver<PlannedWatches>,
     schema_reader: SchemaReader,
-    schemas: watch::Receiver<Arc<ClusterSchemas>>,
     watch_deps: WatchDeps,
     events: mpsc::Receiver<Event>,
     engine: Engine,
@@ -59,20 +56,26 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     process_metrics(&mut registry);
     let first = &deps.settings;
     let (client, clock, timing) = (&deps.client, &deps.clock, deps.timing);
-    let (handle, settings) = SettingsHandle::new(first.clone());
     let (event_sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
-    let (config, sources) = ConfigPipeline::new(deps, &settings, &event_sender);
-    let (planner, plans) = Planner::new(client.clone(), timing, &config.kinds.borrow());
-    let plan = plans.borrow().clone();
-    let engine =
-        Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
+    let (config_sender, config) = watch::channel(Arc::new(RuntimeConfig::new(first.clone())));
+    let sources = SourceReaders::new(deps, &config, &event_sender);
+    let (team_rule_reader, teams) = TeamRuleReader::new(client.clone(), config.clone());
+    let reconciler = ConfigReconciler::new(ConfigInputs {
+        config: config_sender.clone(),
+        teams,
+        declared: sources.all().map(|source| source.declarations.subscribe()).into(),
+        redaction_key: deps.redaction_key.clone(),
+        events: event_sender.clone(),
+    });
+    let (planner, plans) = Planner::new(client.clone(), timing, &config.borrow().watch);
+    let (rules, plan) = (first.rules.clone(), plans.borrow().plan.clone());
+    let engine = Engine::new(&plan, rules, &first.sources, history, engine_metrics, clock.clone());
     let (publisher, state) = engine::snapshot_channel(engine.snapshot());
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),
-        settings,
+        config: config.clone(),
         reload_status: reload_reporter.status(),
-        team_problems: config.team_problems.clone(),
         log: deps.log.lines().clone(),
         redaction_key: deps.redaction_key.clone(),
         clock: clock.clone(),
@@ -80,7 +83,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         auth: deps.auth.clone(),
         stop: deps.stop.clone(),
     };
-    let (schema_reader, schema_requests, schemas) = SchemaReader::new(client.clone(), timing);
+    let (schema_reader, schema_requests) = SchemaReader::new(client.clone(), timing, event_sender.clone());
     let watch_deps = WatchDeps {
         client: client.clone(),
         events: event_sender,
@@ -89,12 +92,13 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         schemas: schema_requests,
     };
     let ingest = Ingest {
+        team_rule_reader,
         config,
+        reconciler,
         sources,
         planner,
         plans,
         schema_reader,
-        schemas,
         watch_deps,
         events,
         engine,
@@ -102,99 +106,42 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         clock: clock.clone(),
         stop: deps.stop.clone(),
     };
-    Exporter { ingest, exposed: Arc::new(exposed), settings: handle, reload_reporter }
-}
-
-/// The config reconciler with its inputs, and the receivers of the config that it derives.
-struct ConfigPipeline {
-    team_rule_reader: TeamRuleReader,
-    reconciler: ConfigReconciler,
-    /// The objects that each source declares, once it has been read.
-    declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
-    kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
-    rules: watch::Receiver<Arc<RuleSet>>,
-    decode: watch::Receiver<Arc<DecodeConfig>>,
-    team_problems: watch::Receiver<Arc<[String]>>,
-}
-
-impl ConfigPipeline {
-    fn new(
-        deps: &ExporterDeps,
-        settings: &watch::Receiver<Arc<Settings>>,
-        events: &mpsc::Sender<Event>,
-    ) -> (Self, SourceReaders) {
-        let first = &deps.settings;
-        let no_declared = KindRequirements::default();
-        let first_decode = decode_config(first, &first.rules, &no_declared, &deps.redaction_key);
-        let (teams_sender, teams) = watch::channel(Arc::default());
-        let outputs = ConfigOutputs {
-            rules: watch::Sender::new(first.rules.clone()),
-            decode: watch::Sender::new(Arc::new(first_decode)),
-            kinds: watch::Sender::new(Arc::new(wanted_kinds(first, &no_declared))),
-            terraform: watch::Sender::new(Arc::new(state_sources(first))),
-            helm: watch::Sender::new(Arc::new(release_sources(first))),
-            manifest: watch::Sender::new(Arc::new(manifest_sources(first))),
-            team_problems: watch::Sender::default(),
-        };
-        let sources = SourceReaders {
-            terraform: source_context(deps, events, outputs.terraform.subscribe()),
-            helm: source_context(deps, events, outputs.helm.subscribe()),
-            manifest: source_context(deps, events, outputs.manifest.subscribe()),
-        };
-        let declared = vec![
-            sources.terraform.declarations.subscribe(),
-            sources.helm.declarations.subscribe(),
-            sources.manifest.declarations.subscribe(),
-        ];
-        let (kinds, rules) = (outputs.kinds.subscribe(), outputs.rules.subscribe());
-        let (decode, team_problems) = (outputs.decode.subscribe(), outputs.team_problems.subscribe());
-        let (client, redaction_key) = (deps.client.clone(), deps.redaction_key.clone());
-        let pipeline = Self {
-            team_rule_reader: TeamRuleReader { client, settings: settings.clone(), teams: teams_sender },
-            reconciler: ConfigReconciler::new(
-                settings.clone(),
-                teams,
-                declared.clone(),
-                redaction_key,
-                outputs,
-            ),
-            declared,
-            kinds,
-            rules,
-            decode,
-            team_problems,
-        };
-        (pipeline, sources)
-    }
+    let settings = SettingsHandle::new(config_sender);
+    Exporter { ingest, exposed: Arc::new(exposed), settings, reload_reporter }
 }
 
 /// The readers of desired state that is not stored on the objects.
 struct SourceReaders {
-    terraform: SourceContext<StateLocations>,
-    helm: SourceContext<ReleaseLocations>,
-    manifest: SourceContext<ManifestLocations>,
+    terraform: SourceContext,
+    helm: SourceContext,
+    manifest: SourceContext,
 }
 
 impl SourceReaders {
+    fn new(
+        deps: &ExporterDeps,
+        config: &watch::Receiver<Arc<RuntimeConfig>>,
+        events: &mpsc::Sender<Event>,
+    ) -> Self {
+        let context = || SourceContext {
+            client: deps.client.clone(),
+            config: config.clone(),
+            events: events.clone(),
+            declarations: watch::Sender::default(),
+            clock: deps.clock.clone(),
+            watch_mode: deps.timing.mode,
+            key: deps.redaction_key.clone(),
+        };
+        Self { terraform: context(), helm: context(), manifest: context() }
+    }
+
+    fn all(&self) -> [&SourceContext; 3] {
+        [&self.terraform, &self.helm, &self.manifest]
+    }
+
     async fn run(self) {
         let Self { terraform, helm, manifest } = self;
         tokio::join!(terraform::run(terraform), helm::run(helm), manifest::run(manifest));
-    }
-}
-
-fn source_context<S>(
-    deps: &ExporterDeps,
-    events: &mpsc::Sender<Event>,
-    sources: watch::Receiver<Arc<S>>,
-) -> SourceContext<S> {
-    SourceContext {
-        client: deps.client.clone(),
-        settings: sources,
-        events: events.clone(),
-        declarations: watch::Sender::default(),
-        clock: deps.clock.clone(),
-        watch_mode: deps.timing.mode,
-        key: deps.redaction_key.clone(),
     }
 }
 
@@ -213,7 +160,7 @@ impl Ingest {
     /// The same, but reads all sources before the first list: each object is listed once, with all fields
     /// that are declared. The first results are later, and the complete result is earlier.
     pub(super) async fn run_sources_first(self) {
-        let mut declared = self.config.declared.clone();
+        let mut declared = self.sources.all().map(|source| source.declarations.subscribe());
         let sources_read = async move {
             for source in &mut declared {
                 // Fails only if the source's task has ended, and then everything ends.
@@ -225,18 +172,18 @@ impl Ingest {
 
     /// The first list starts `after` this.
     async fn run_after(self, after: impl Future<Output = ()>) {
-        let ConfigPipeline { team_rule_reader, mut reconciler, kinds, rules, decode, .. } = self.config;
+        let (team_rule_reader, mut reconciler) = (self.team_rule_reader, self.reconciler);
         tokio::select! {
-            () = team_rule_reader.read_first() => reconciler.reconcile(),
+            () = team_rule_reader.read_first() => reconciler.reconcile().await,
             () = self.stop.cancelled() => return,
         }
         let ticks = send_ticks(self.watch_deps.events.clone());
-        let engine = engine::run(self.engine, self.events, rules, self.schemas, self.publisher, self.clock);
+        let engine = engine::run(self.engine, self.events, self.publisher, self.clock);
         let watching = async {
             after.await;
-            reconciler.reconcile();
-            let planning = self.planner.run(kinds, Vec::clone);
-            let watches = run_watchers(self.plans, decode, self.watch_deps);
+            reconciler.reconcile().await;
+            let planning = self.planner.run(self.config, |config: &RuntimeConfig| &config.watch);
+            let watches = run_watchers(self.plans, self.watch_deps);
             tokio::join!(team_rule_reader.run(), reconciler.run(), planning, watches)
         };
         tokio::select! {

@@ -14,7 +14,10 @@ use kube::{Api, Client, api::ListParams};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch::{self, error::RecvError},
+    sync::{
+        mpsc,
+        watch::{self, error::RecvError},
+    },
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tracing::{info, warn};
@@ -22,13 +25,13 @@ use tracing::{info, warn};
 use super::telemetry::LogHandle;
 use crate::{
     config::{
-        FileWatch, LoadedSettings, ManifestLocations, Overrides, Problem, ReleaseLocations, ReloadStatus,
-        Settings, StateLocations, TeamRulesSettings, load, read_yaml,
+        FileWatch, LoadedSettings, Overrides, Problem, ReloadStatus, RuntimeConfig, Settings,
+        TeamRulesSettings, load, read_yaml,
     },
+    event::Event,
     rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
     sources::{KindRequirements, SourceDeclarations},
-    types::{Clock, RedactionKey, RedactionPolicy, Scope, Source, WantedKind},
-    watch::DecodeConfig,
+    types::{Clock, DecodeConfig, RedactionKey, RedactionPolicy, Scope, Source, WantedKind, WatchConfig},
 };
 
 /// The interval at which the settings file is checked. A change is loaded at the second check that finds the
@@ -48,22 +51,28 @@ const TEAM_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Changes the settings of a running exporter. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct SettingsHandle(watch::Sender<Arc<Settings>>);
+pub struct SettingsHandle(watch::Sender<Arc<RuntimeConfig>>);
 
 impl SettingsHandle {
-    pub(super) fn new(first: Settings) -> (Self, watch::Receiver<Arc<Settings>>) {
-        let (sender, receiver) = watch::channel(Arc::new(first));
-        (Self(sender), receiver)
+    pub(super) fn new(config: watch::Sender<Arc<RuntimeConfig>>) -> Self {
+        Self(config)
     }
 
     pub fn current(&self) -> Arc<Settings> {
-        self.0.borrow().clone()
+        self.0.borrow().settings.clone()
     }
 
     /// Replaces all settings at once. Kinds, namespaces and rules change now, responses with the next
     /// request.
     pub fn replace(&self, settings: Settings) {
-        self.0.send_replace(Arc::new(settings));
+        self.0.send_modify(|config| Arc::make_mut(config).settings = Arc::new(settings));
+    }
+}
+
+/// Waits for other settings than these. Never resolves once the config cannot change any more.
+async fn settings_changed(config: &mut watch::Receiver<Arc<RuntimeConfig>>, known: &Arc<Settings>) {
+    if config.wait_for(|config| !Arc::ptr_eq(&config.settings, known)).await.is_err() {
+        future::pending::<()>().await;
     }
 }
 
@@ -209,16 +218,24 @@ impl fmt::Display for ConfigMapName {
 
 /// Reads the rules that teams keep in ConfigMaps in their namespaces.
 pub(super) struct TeamRuleReader {
-    pub(super) client: Client,
-    pub(super) settings: watch::Receiver<Arc<Settings>>,
-    pub(super) teams: watch::Sender<Arc<TeamConfig>>,
+    client: Client,
+    config: watch::Receiver<Arc<RuntimeConfig>>,
+    teams: watch::Sender<Arc<TeamConfig>>,
 }
 
 impl TeamRuleReader {
+    pub(super) fn new(
+        client: Client,
+        config: watch::Receiver<Arc<RuntimeConfig>>,
+    ) -> (Self, watch::Receiver<Arc<TeamConfig>>) {
+        let (teams, receiver) = watch::channel(Arc::default());
+        (Self { client, config, teams }, receiver)
+    }
+
     /// Reads once before the first object is judged, so that ignored drift is not reported at each start.
     /// Gives up after a short time if the API server does not answer.
     pub(super) async fn read_first(&self) {
-        let settings = self.settings.borrow().clone();
+        let settings = self.config.borrow().settings.clone();
         if let Some(from) = &settings.team_rules
             && let Ok(teams) = timeout(FIRST_TEAM_LIST_TIMEOUT, self.read(&settings, from)).await
         {
@@ -228,9 +245,9 @@ impl TeamRuleReader {
 
     /// Reads in an interval while the settings enable team rules.
     pub(super) async fn run(self) {
-        let mut settings_changes = self.settings.clone();
+        let mut config = self.config.clone();
         loop {
-            let settings = settings_changes.borrow_and_update().clone();
+            let settings = config.borrow_and_update().settings.clone();
             let read = async {
                 let Some(from) = &settings.team_rules else {
                     send_if_changed(&self.teams, TeamConfig::default());
@@ -242,9 +259,7 @@ impl TeamRuleReader {
             // Changed settings interrupt a read and the interval.
             tokio::select! {
                 () = read => {}
-                changed = settings_changes.changed() => if changed.is_err() {
-                    return future::pending().await;
-                }
+                () = settings_changed(&mut config, &settings) => {}
             }
         }
     }
@@ -316,11 +331,11 @@ fn list_namespaces(scope: &Scope) -> Vec<Option<&str>> {
 /// whenever one of these changes.
 #[derive(Debug)]
 pub(super) struct ConfigReconciler {
-    settings: watch::Receiver<Arc<Settings>>,
-    teams: watch::Receiver<Arc<TeamConfig>>,
-    declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
-    redaction_key: RedactionKey,
-    outputs: ConfigOutputs,
+    inputs: ConfigInputs,
+    /// The settings that were last reconciled.
+    settings: Arc<Settings>,
+    /// The rules that the engine has.
+    rules: Arc<RuleSet>,
     /// The last valid rules of each ConfigMap.
     valid_teams: BTreeMap<ConfigMapName, TeamRules>,
     /// When team rules may cause the next relist.
@@ -329,32 +344,30 @@ pub(super) struct ConfigReconciler {
     relist_pending: bool,
 }
 
-/// The derived config, by consumer.
 #[derive(Debug)]
-pub(super) struct ConfigOutputs {
-    pub(super) rules: watch::Sender<Arc<RuleSet>>,
-    pub(super) decode: watch::Sender<Arc<DecodeConfig>>,
-    pub(super) kinds: watch::Sender<Arc<Vec<WantedKind>>>,
-    pub(super) terraform: watch::Sender<Arc<StateLocations>>,
-    pub(super) helm: watch::Sender<Arc<ReleaseLocations>>,
-    pub(super) manifest: watch::Sender<Arc<ManifestLocations>>,
-    pub(super) team_problems: watch::Sender<Arc<[String]>>,
+pub(super) struct ConfigInputs {
+    /// Has the settings, and receives what is derived from them.
+    pub(super) config: watch::Sender<Arc<RuntimeConfig>>,
+    pub(super) teams: watch::Receiver<Arc<TeamConfig>>,
+    /// The objects that each source declares, once it has been read.
+    pub(super) declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
+    pub(super) redaction_key: RedactionKey,
+    /// Receives the rules.
+    pub(super) events: mpsc::Sender<Event>,
 }
 
 impl ConfigReconciler {
-    pub(super) fn new(
-        settings: watch::Receiver<Arc<Settings>>,
-        teams: watch::Receiver<Arc<TeamConfig>>,
-        declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
-        redaction_key: RedactionKey,
-        outputs: ConfigOutputs,
-    ) -> Self {
+    /// Derives the first config, without the rules of teams and declared objects.
+    pub(super) fn new(inputs: ConfigInputs) -> Self {
+        let settings = inputs.config.borrow().settings.clone();
+        let declared = KindRequirements::default();
+        let decode = Arc::new(decode_config(&settings, &settings.rules, &declared, &inputs.redaction_key));
+        let watch = WatchConfig { kinds: wanted_kinds(&settings, &declared), decode };
+        inputs.config.send_modify(|config| Arc::make_mut(config).watch = watch);
         Self {
+            rules: settings.rules.clone(),
             settings,
-            teams,
-            declared,
-            redaction_key,
-            outputs,
+            inputs,
             valid_teams: BTreeMap::new(),
             next_team_relist: Instant::now(),
             relist_pending: false,
@@ -362,71 +375,76 @@ impl ConfigReconciler {
     }
 
     pub(super) async fn run(mut self) {
+        let mut config = self.inputs.config.subscribe();
         loop {
+            let ConfigInputs { teams, declared, .. } = &mut self.inputs;
             tokio::select! {
-                Ok(()) = self.settings.changed() => {}
-                Ok(()) = self.teams.changed() => {}
-                Ok(()) = any_changed(&mut self.declared) => {}
+                () = settings_changed(&mut config, &self.settings) => {}
+                Ok(()) = teams.changed() => {}
+                Ok(()) = any_changed(declared) => {}
                 () = sleep_until(self.next_team_relist), if self.relist_pending => {}
-                // All senders are gone.
-                else => return future::pending().await,
             }
-            self.reconcile();
+            self.reconcile().await;
         }
     }
 
-    pub(super) fn reconcile(&mut self) {
-        let settings = self.settings.borrow_and_update().clone();
-        let teams = self.teams.borrow_and_update().clone();
+    pub(super) async fn reconcile(&mut self) {
+        let ConfigInputs { config, teams, declared, redaction_key, .. } = &mut self.inputs;
+        self.settings = config.borrow().settings.clone();
+        let (settings, teams) = (self.settings.clone(), teams.borrow_and_update().clone());
         let declared: Vec<Arc<SourceDeclarations>> =
-            self.declared.iter_mut().map(|declared| declared.borrow_and_update().clone()).collect();
-        let declared = KindRequirements::from_declarations(
-            &self.redaction_key,
-            declared.iter().map(|declared| &**declared),
-        );
+            declared.iter_mut().map(|declared| declared.borrow_and_update().clone()).collect();
+        let declared =
+            KindRequirements::from_declarations(redaction_key, declared.iter().map(|declared| &**declared));
         let (rules, problems) = self.compile_rules(&settings, &teams);
-        // Before the kinds: a watch that opens uses the current decode config.
-        self.extend_decode_config(&settings, &rules, &declared);
-        let outputs = &self.outputs;
-        send_if_changed(&outputs.kinds, wanted_kinds(&settings, &declared));
-        send_if_changed(&outputs.terraform, state_sources(&settings));
-        send_if_changed(&outputs.helm, release_sources(&settings));
-        send_if_changed(&outputs.manifest, manifest_sources(&settings));
-        outputs.rules.send_if_modified(|current| {
-            let changed = !Arc::ptr_eq(current, &rules);
-            *current = rules;
-            changed
-        });
-        outputs.team_problems.send_if_modified(|current| {
-            let changed = **current != *problems;
-            if changed {
+        // Before the config: objects that are listed again because of the rules are rated by them.
+        if !Arc::ptr_eq(&self.rules, &rules) {
+            self.rules = rules.clone();
+            // Fails only if the engine has stopped, and then everything ends.
+            let _ = self.inputs.events.send(Event::Rules(rules.clone())).await;
+        }
+        let decode = self.extended_decode_config(&settings, &rules, &declared);
+        let watch = WatchConfig { kinds: wanted_kinds(&settings, &declared), decode };
+        self.inputs.config.send_if_modified(|config| {
+            let new_problems = *config.team_problems != *problems;
+            if new_problems {
                 problems.iter().for_each(|problem| warn!("{problem}"));
-                *current = problems.into();
+            }
+            let changed = new_problems || config.watch != watch;
+            if changed {
+                let config = Arc::make_mut(config);
+                (config.watch, config.team_problems) = (watch, problems.into());
             }
             changed
         });
     }
 
-    /// Replaces the decode config if it lacks anything that is needed now, which causes a relist. It is not
-    /// replaced only to decode less.
-    fn extend_decode_config(&mut self, settings: &Settings, rules: &RuleSet, declared: &KindRequirements) {
-        let current = self.outputs.decode.borrow().clone();
-        let needed = decode_config(settings, rules, declared, &self.redaction_key);
-        let without_teams = decode_config(settings, &settings.rules, declared, &self.redaction_key);
+    /// The decode config in use, or another one if it lacks anything that is needed now. Another one causes a
+    /// relist, so it is not replaced only to decode less.
+    fn extended_decode_config(
+        &mut self,
+        settings: &Settings,
+        rules: &RuleSet,
+        declared: &KindRequirements,
+    ) -> Arc<DecodeConfig> {
+        let current = self.inputs.config.borrow().watch.decode.clone();
+        let redaction_key = &self.inputs.redaction_key;
+        let needed = decode_config(settings, rules, declared, redaction_key);
+        let without_teams = decode_config(settings, &settings.rules, declared, redaction_key);
         self.relist_pending = false;
         if covers(&current, &needed) {
-            return;
+            return current;
         }
         let now = Instant::now();
         let only_teams_need_more = covers(&current, &without_teams);
         if only_teams_need_more {
             if now < self.next_team_relist {
                 self.relist_pending = true;
-                return;
+                return current;
             }
             self.next_team_relist = now + TEAM_RELIST_INTERVAL;
         }
-        self.outputs.decode.send_replace(Arc::new(needed));
+        Arc::new(needed)
     }
 
     /// Compiles the rules of the settings and of all teams. Invalid rules of one team do not affect others:
@@ -504,31 +522,15 @@ fn validate_team(same_namespace: &[TeamRules], new: &TeamRules) -> Result<(), Ve
 }
 
 /// The kinds of the settings, and the kinds of declared objects in the namespaces that may be watched.
-pub(super) fn wanted_kinds(settings: &Settings, declared: &KindRequirements) -> Vec<WantedKind> {
+fn wanted_kinds(settings: &Settings, declared: &KindRequirements) -> Vec<WantedKind> {
     let allowed = settings.scope();
     let declared =
         declared.kinds.iter().map(|kind| WantedKind { scope: kind.scope.within(&allowed), ..kind.clone() });
     settings.wanted_kinds().into_iter().chain(declared.filter(|kind| !kind.scope.is_empty())).collect()
 }
 
-pub(super) fn state_sources(settings: &Settings) -> StateLocations {
-    StateLocations {
-        enabled: settings.sources.contains(&Source::Terraform),
-        prefix: settings.annotation_prefix.clone(),
-        ..settings.terraform.clone()
-    }
-}
-
-pub(super) fn release_sources(settings: &Settings) -> ReleaseLocations {
-    ReleaseLocations { enabled: settings.sources.contains(&Source::Helm), ..settings.helm.clone() }
-}
-
-pub(super) fn manifest_sources(settings: &Settings) -> ManifestLocations {
-    ManifestLocations { enabled: settings.sources.contains(&Source::Manifest), ..settings.manifest.clone() }
-}
-
 /// The parts of objects that rules, series and declared objects need.
-pub(super) fn decode_config(
+fn decode_config(
     settings: &Settings,
     rules: &RuleSet,
     declared: &KindRequirements,
@@ -558,4 +560,38 @@ fn covers(current: &DecodeConfig, needed: &DecodeConfig) -> bool {
         && current.records == needed.records
         && current.jobs == needed.jobs
         && needed.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::{
+        Arc, ConfigInputs, ConfigReconciler, Duration, Event, RedactionKey, RuleConfig, RuleSet,
+        RuntimeConfig, Settings, SettingsHandle, mpsc, read_yaml, timeout, watch,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn rules_are_queued_before_the_config_that_lists_objects_again() {
+        let (config, published) = watch::channel(Arc::new(RuntimeConfig::new(Settings::default())));
+        let (events, mut queue) = mpsc::channel(1);
+        let mut reconciler = ConfigReconciler::new(ConfigInputs {
+            config: config.clone(),
+            teams: watch::channel(Arc::default()).1,
+            declared: Vec::new(),
+            redaction_key: RedactionKey::new([1; 32]),
+            events: events.clone(),
+        });
+        let reads_label = || published.borrow().watch.decode.label_names.iter().any(|name| &**name == "team");
+        let rule = "[{name: mine, match: {labels: {team: a}}, effect: ignore}]";
+        let rules = RuleConfig { rules: read_yaml(rule).unwrap(), ..RuleConfig::default() };
+        let rules = Arc::new(RuleSet::compile(&rules).unwrap());
+        SettingsHandle::new(config).replace(Settings { rules, ..Settings::default() });
+        events.send(Event::Tick).await.unwrap();
+        let mut reconcile = pin!(reconciler.reconcile());
+        assert!(timeout(Duration::from_secs(60), reconcile.as_mut()).await.is_err(), "the queue is full");
+        assert!(!reads_label() && matches!(queue.recv().await, Some(Event::Tick)));
+        reconcile.await;
+        assert!(reads_label() && matches!(queue.try_recv(), Ok(Event::Rules(_))));
+    }
 }

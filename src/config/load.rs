@@ -232,7 +232,6 @@ fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> StateLocati
         files: entry.files.iter().map(Into::into).collect(),
         lock_max_age: lock_max_age.unwrap_or(defaults.lock_max_age),
         this_cluster: entry.this_cluster,
-        ..defaults
     }
 }
 
@@ -246,7 +245,6 @@ fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestLocat
     ManifestLocations {
         paths: entry.paths.iter().map(Into::into).collect(),
         namespace: entry.namespace.as_deref().map_or(defaults.namespace, Into::into),
-        ..defaults
     }
 }
 
@@ -258,7 +256,6 @@ fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> ReleaseLocations {
     ReleaseLocations {
         scope: Scope::new(&entry.namespaces, &[]),
         pending_max_age: pending_max_age.unwrap_or(defaults.pending_max_age),
-        ..defaults
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     rules::{RuleConfig, RuleSet},
     types::{
         Algorithm, Kind, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind,
+        WantedKind, WatchConfig,
     },
 };
 
@@ -60,7 +60,6 @@ pub struct Settings {
 /// The source `terraform`: where to find states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateLocations {
-    pub enabled: bool,
     /// The namespaces of state Secrets, their locks and published baselines.
     pub scope: Scope,
     /// State files, and directories with state files.
@@ -69,19 +68,15 @@ pub struct StateLocations {
     pub lock_max_age: SignedDuration,
     /// Whether all states belong to this cluster, so that no uid has to match.
     pub this_cluster: bool,
-    /// The prefix of the labels and annotations of published baselines, without a slash.
-    pub prefix: Box<str>,
 }
 
 impl Default for StateLocations {
     fn default() -> Self {
         Self {
-            enabled: false,
             scope: Scope::default(),
             files: Vec::new(),
             lock_max_age: SignedDuration::from_mins(30),
             this_cluster: false,
-            prefix: DEFAULT_PREFIX.into(),
         }
     }
 }
@@ -89,7 +84,6 @@ impl Default for StateLocations {
 /// The source `helm`: where to find releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseLocations {
-    pub enabled: bool,
     pub scope: Scope,
     /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
@@ -97,14 +91,13 @@ pub struct ReleaseLocations {
 
 impl Default for ReleaseLocations {
     fn default() -> Self {
-        Self { enabled: false, scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
+        Self { scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
     }
 }
 
 /// The source `manifest`: where to find manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestLocations {
-    pub enabled: bool,
     /// Files and directories. Each is a baseline.
     pub paths: Vec<PathBuf>,
     /// The namespace of objects that do not set one.
@@ -113,7 +106,7 @@ pub struct ManifestLocations {
 
 impl Default for ManifestLocations {
     fn default() -> Self {
-        Self { enabled: false, paths: Vec::new(), namespace: "default".into() }
+        Self { paths: Vec::new(), namespace: "default".into() }
     }
 }
 
@@ -134,6 +127,22 @@ pub struct Overrides {
     pub max_series: Option<usize>,
     pub health: Option<bool>,
     pub log_level: Option<LogLevel>,
+}
+
+/// The config in force: the settings, and what follows from them, the rules of teams and the declared objects.
+#[derive(Clone, Debug)]
+pub struct RuntimeConfig {
+    pub settings: Arc<Settings>,
+    pub watch: WatchConfig,
+    /// Problems in the rules of teams.
+    pub team_problems: Arc<[String]>,
+}
+
+impl RuntimeConfig {
+    /// Without rules of teams and declared objects; nothing is watched yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), watch: WatchConfig::default(), team_problems: Arc::default() }
+    }
 }
 
 #[derive(Clone, Debug)]

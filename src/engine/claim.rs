@@ -1,7 +1,7 @@
 //! A claim: the verdict of one source on one object, the episodes of drift in it, and its rating by the
 //! rules.
 
-use std::{collections::HashMap, mem, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -9,16 +9,21 @@ use super::{EpisodeChange, store::AutoscalerIndex};
 use crate::{
     rules::{ObjectView, RuleSet},
     types::{
-        Difference, DriftKind, Episode, FieldPath, Finding, HashBaseline, Ignored, Judgement, LastKnown,
-        LiveObject, ObservedState, ResolutionCause, Source, Verdict,
+        ClaimedObject, Difference, DriftKind, Episode, FieldPath, Finding, HashBaseline, Ignored, Judgement,
+        LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Source, Verdict,
     },
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimEntry {
-    /// The object as last read, or a placeholder for an object that does not exist.
-    pub object: Arc<LiveObject>,
+    pub object: ClaimedObject,
     pub claim: Claim,
+}
+
+impl ClaimEntry {
+    pub fn key(&self) -> &ObjectKey {
+        self.object.key()
+    }
 }
 
 /// The unit of all verdicts, series and transitions: one object and one source.
@@ -63,80 +68,115 @@ impl Claim {
     pub fn declared_by(&self) -> &[DeclaredBy] {
         self.details.as_ref().map_or(&[], |details| &details.declared_by)
     }
+}
 
-    /// A claim on an object that was not known before. `counted`: an episode that is detected now started
-    /// while we watched.
-    pub(super) fn new(judgement: Judgement, counted: bool, rater: &Rater<'_>) -> (Self, EpisodeChange) {
-        let (source, verdict) = (rater.object.source, Verdict::NoBaseline);
-        let empty = Self { source, verdict, episodes: None, details: None };
-        let (claim, change) = empty.judge(judgement, false, rater);
-        if counted { (claim, change) } else { (Self { episodes: None, ..claim }, EpisodeChange::Unchanged) }
-    }
-
-    /// Folds a new judgement into the claim. An inconclusive one keeps the last conclusive result.
-    /// `baseline_moved`: if the object is in sync now, its baseline changed and not the object.
-    pub(super) fn judge(
-        mut self,
-        judgement: Judgement,
-        baseline_moved: bool,
-        rater: &Rater<'_>,
-    ) -> (Self, EpisodeChange) {
-        let was_drifting = self.verdict.episode().is_some();
-        let previous = mem::replace(&mut self.verdict, Verdict::NoBaseline);
-        // Drift at the first conclusive judgement may be older than the watch, so it is not counted.
-        let is_first = self.details.is_some() && previous.drifted_value().is_none();
-        let verdict = match judgement {
-            Judgement::InSync => Verdict::InSync,
-            Judgement::NoBaseline => Verdict::NoBaseline,
-            Judgement::Drifted(findings) => rater.rate(DriftKind::Drifted, findings, &previous),
-            Judgement::Missing(finding) => rater.rate(DriftKind::Missing, vec![finding], &previous),
-            Judgement::Replaced(finding) => rater.rate(DriftKind::Replaced, vec![finding], &previous),
-            // Rules may match by labels, which change even if the fields cannot be compared now.
-            Judgement::InFlight => rater.rerate(Verdict::InFlight(previous.into_last_known())),
-            Judgement::Unknown(reason) => rater.rerate(Verdict::Unknown(reason, previous.into_last_known())),
-        };
-        let cause = match &verdict {
-            Verdict::NoBaseline => ResolutionCause::Deleted,
-            Verdict::InSync if baseline_moved => ResolutionCause::Absorbed,
-            Verdict::InSync => ResolutionCause::Reverted,
-            // A claim that may still differ ends its episode only if a rule ignores the differences.
-            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InFlight(_) | Verdict::Unknown(..) => {
-                ResolutionCause::Rule
+impl EpisodeCount {
+    /// The count of a claim after a change of its episode.
+    pub(super) fn after(before: Option<Self>, change: EpisodeChange, now: Timestamp) -> Option<Self> {
+        match change {
+            EpisodeChange::Started => {
+                let count = before.map_or(0, |episodes| episodes.count) + 1;
+                Some(Self { count, last: now })
             }
-        };
-        let episodes = self.episodes;
-        let (claim, change) = Self { verdict, ..self }.count_episode(was_drifting, cause, rater.now);
-        if is_first { (Self { episodes, ..claim }, EpisodeChange::Unchanged) } else { (claim, change) }
-    }
-
-    /// Applies other rules, or the same rules at another time, to the known differences.
-    pub(super) fn rerate(mut self, rater: &Rater<'_>) -> (Self, EpisodeChange) {
-        let was_drifting = self.verdict.episode().is_some();
-        self.verdict = rater.rerate(mem::replace(&mut self.verdict, Verdict::NoBaseline));
-        self.count_episode(was_drifting, ResolutionCause::Rule, rater.now)
-    }
-
-    fn count_episode(
-        mut self,
-        was_drifting: bool,
-        cause: ResolutionCause,
-        now: Timestamp,
-    ) -> (Self, EpisodeChange) {
-        let change = match (was_drifting, self.verdict.episode().is_some()) {
-            (false, true) => EpisodeChange::Started,
-            (true, false) => EpisodeChange::Ended(cause),
-            (true, true) | (false, false) => EpisodeChange::Unchanged,
-        };
-        if change == EpisodeChange::Started {
-            let count = self.episodes.map_or(0, |episodes| episodes.count) + 1;
-            self.episodes = Some(EpisodeCount { count, last: now });
+            EpisodeChange::Unchanged | EpisodeChange::Ended(_) => before,
         }
-        (self, change)
     }
 }
 
-/// Whether an object that differed now matches because its recorded hash changed to that of the object.
-pub(super) fn only_baseline_moved(before: &Claim, after: &LiveObject) -> bool {
+/// One step of a claim: from the verdict so far and a new judgement to the next verdict.
+///
+/// A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. So this is where episodes
+/// start and end:
+///
+/// | judgement | the claim has no episode | the claim has an episode |
+/// |---|---|---|
+/// | drifted, missing, replaced; a difference counts | starts | continues |
+/// | drifted, missing, replaced; rules ignore every difference | | ends: `rule` |
+/// | in sync | | ends: `absorbed` if `baseline_moved`, else `reverted` |
+/// | no baseline | | ends: `deleted` |
+/// | in flight, unknown | like [`rerate`] | like [`rerate`] |
+///
+/// An inconclusive judgement keeps the last conclusive result, so its episode continues. `baseline_moved`: if the object is in
+/// sync now, its baseline changed and not the object. The engine ends the episode of a claim that no source makes any more.
+pub(super) fn step(
+    before: Verdict,
+    judgement: Judgement,
+    baseline_moved: bool,
+    rater: &Rater<'_>,
+) -> (Verdict, EpisodeChange) {
+    let had_episode = before.episode().is_some();
+    let (after, cause) = match judgement {
+        Judgement::Drifted(findings) => {
+            (rater.rate(DriftKind::Drifted, findings, &before), ResolutionCause::Rule)
+        }
+        Judgement::Missing(finding) => {
+            (rater.rate(DriftKind::Missing, vec![finding], &before), ResolutionCause::Rule)
+        }
+        Judgement::Replaced(finding) => {
+            (rater.rate(DriftKind::Replaced, vec![finding], &before), ResolutionCause::Rule)
+        }
+        Judgement::InSync if baseline_moved => (Verdict::InSync, ResolutionCause::Absorbed),
+        Judgement::InSync => (Verdict::InSync, ResolutionCause::Reverted),
+        Judgement::NoBaseline => (Verdict::NoBaseline, ResolutionCause::Deleted),
+        // Rules may match by labels, which change even if the fields cannot be compared now.
+        Judgement::InFlight => return rerate(Verdict::InFlight(before.into_last_known()), rater),
+        Judgement::Unknown(reason) => {
+            return rerate(Verdict::Unknown(reason, before.into_last_known()), rater);
+        }
+    };
+    let change = episode_change(had_episode, &after, cause);
+    (after, change)
+}
+
+/// Applies other rules, or the same rules at another time, to the known differences. An episode starts if a difference counts
+/// that rules ignored so far, and ends with the cause `rule` if they ignore every difference now.
+pub(super) fn rerate(before: Verdict, rater: &Rater<'_>) -> (Verdict, EpisodeChange) {
+    let had_episode = before.episode().is_some();
+    let after = rater.rerate(before);
+    let change = episode_change(had_episode, &after, ResolutionCause::Rule);
+    (after, change)
+}
+
+fn episode_change(had_episode: bool, after: &Verdict, cause: ResolutionCause) -> EpisodeChange {
+    match (had_episode, after.episode().is_some()) {
+        (false, true) => EpisodeChange::Started,
+        (true, false) => EpisodeChange::Ended(cause),
+        (true, true) | (false, false) => EpisodeChange::Unchanged,
+    }
+}
+
+/// Whether an object that differed and is in sync now did not change itself: its baseline did. `details` are those of the new
+/// judgement.
+pub(super) fn only_baseline_moved(
+    before: &ClaimEntry,
+    details: Option<&ClaimDetails>,
+    object: &ClaimedObject,
+) -> bool {
+    let Some(object) = object.live() else { return false };
+    match (details, &before.claim.details) {
+        (Some(new), Some(old)) => {
+            new.compared_content == old.compared_content
+                || is_same_content_in_other_version(before, old, object)
+        }
+        (_, _) => is_hash_moved(&before.claim, object),
+    }
+}
+
+/// Whether an object did not change since the last comparison, and was only read in another version of its
+/// kind.
+fn is_same_content_in_other_version(
+    before: &ClaimEntry,
+    compared: &ClaimDetails,
+    object: &LiveObject,
+) -> bool {
+    let Some(before) = before.object.live() else { return false };
+    !object.resource_version.is_empty()
+        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
+        && before.document.as_ref().map(|document| document.content) == compared.compared_content
+}
+
+/// Whether the recorded hash changed to that of the object.
+fn is_hash_moved(before: &Claim, after: &LiveObject) -> bool {
     let hash_baseline = match (before.source, after.controller_status().map(|record| &record.observed_state))
     {
         // Generations only increase: the controller observed the newest one.
@@ -235,11 +275,11 @@ pub(super) fn has_same_rule_inputs(a: &LiveObject, b: &LiveObject) -> bool {
 }
 
 pub(super) fn object_view<'a>(
-    object: &'a LiveObject,
+    object: &'a ClaimedObject,
     source: Source,
     autoscalers: &AutoscalerIndex,
 ) -> ObjectView<'a> {
-    let LiveObject { key, rule_inputs, .. } = object;
+    let (key, rule_inputs) = (object.key(), object.rule_inputs());
     let autoscaled = autoscalers.is_autoscaled(key);
     ObjectView { key, labels: &rule_inputs.labels, muted_paths: &rule_inputs.muted_paths, source, autoscaled }
 }
@@ -251,7 +291,7 @@ mod tests {
     use jiff::Timestamp;
     use proptest::prelude::*;
 
-    use super::{Claim, EpisodeChange, Rater};
+    use super::{Claim, EpisodeChange, EpisodeCount, Rater, rerate, step};
     use crate::{
         rules::{ObjectView, RuleConfig, RuleSet},
         types::{
@@ -285,8 +325,13 @@ mod tests {
         then(&Rater { rules, object, now })
     }
 
+    /// A claim that was never judged.
+    fn empty() -> Claim {
+        Claim { source: Source::Annotation, verdict: Verdict::NoBaseline, episodes: None, details: None }
+    }
+
     fn new(judgement: Judgement, now: Timestamp) -> Claim {
-        with_rater(&RuleSet::built_in(), now, |rater| Claim::new(judgement, false, rater).0)
+        judge(empty(), judgement, false, now).0
     }
 
     fn judge(
@@ -295,7 +340,11 @@ mod tests {
         baseline_moved: bool,
         now: Timestamp,
     ) -> (Claim, EpisodeChange) {
-        with_rater(&RuleSet::built_in(), now, |rater| claim.judge(judgement, baseline_moved, rater))
+        with_rater(&RuleSet::built_in(), now, |rater| {
+            let (verdict, change) = step(claim.verdict, judgement, baseline_moved, rater);
+            let episodes = EpisodeCount::after(claim.episodes, change, now);
+            (Claim { verdict, episodes, ..claim }, change)
+        })
     }
 
     fn onset(claim: &Claim) -> i64 {
@@ -400,23 +449,22 @@ mod tests {
         }
     }
 
-    /// The claim after each input. With `fixed` rules, changes of the rules are skipped.
-    fn replay(inputs: &[Input], fixed: Option<&RuleSet>) -> Vec<Claim> {
+    /// The verdict after each input. With `fixed` rules, changes of the rules are skipped.
+    fn replay(inputs: &[Input], fixed: Option<&RuleSet>) -> Vec<Verdict> {
         let mut rules = fixed.cloned().unwrap_or_default();
-        let mut claim =
-            Claim { source: Source::Annotation, verdict: Verdict::InSync, episodes: None, details: None };
-        let mut claims = Vec::new();
+        let mut verdict = Verdict::InSync;
+        let mut verdicts = Vec::new();
         for (second, input) in (1_000..).zip(inputs) {
             if let (Input::Ignore(fields), None) = (input, fixed) {
                 rules = ignoring(fields);
             }
-            claim = with_rater(&rules, at(second), |rater| match judgement(input) {
-                Some(judgement) => claim.judge(judgement, false, rater).0,
-                None => claim.rerate(rater).0,
+            verdict = with_rater(&rules, at(second), |rater| match judgement(input) {
+                Some(judgement) => step(verdict, judgement, false, rater).0,
+                None => rerate(verdict, rater).0,
             });
-            claims.push(claim.clone());
+            verdicts.push(verdict.clone());
         }
-        claims
+        verdicts
     }
 
     proptest! {
@@ -430,10 +478,10 @@ mod tests {
             });
             let changed = replay(&inputs, None).pop().unwrap();
             let fixed = replay(&inputs, Some(&last_rules.unwrap_or_default())).pop().unwrap();
-            prop_assert_eq!(changed.verdict.kind(), fixed.verdict.kind());
-            prop_assert_eq!(changed.verdict.drifted_value(), fixed.verdict.drifted_value());
+            prop_assert_eq!(changed.kind(), fixed.kind());
+            prop_assert_eq!(changed.drifted_value(), fixed.drifted_value());
             let (changed, fixed): (Vec<_>, Vec<_>) =
-                (changed.verdict.differences().collect(), fixed.verdict.differences().collect());
+                (changed.differences().collect(), fixed.differences().collect());
             prop_assert_eq!(changed, fixed);
         }
 
@@ -441,18 +489,18 @@ mod tests {
         fn onset_never_moves_later_until_the_object_is_in_sync(
             inputs in prop::collection::vec(input(), 1..20),
         ) {
-            let (claims, unruled) = (replay(&inputs, None), replay(&inputs, Some(&RuleSet::built_in())));
+            let (verdicts, unruled) = (replay(&inputs, None), replay(&inputs, Some(&RuleSet::built_in())));
             let mut earliest: Option<Timestamp> = None;
-            for (claim, unruled) in claims.iter().zip(&unruled) {
-                if claim.verdict == Verdict::InSync {
+            for (verdict, unruled) in verdicts.iter().zip(&unruled) {
+                if *verdict == Verdict::InSync {
                     earliest = None;
                 }
-                let Some(episode) = claim.verdict.episode() else { continue };
+                let Some(episode) = verdict.episode() else { continue };
                 prop_assert!(earliest.is_none_or(|earliest| episode.onset <= earliest));
                 earliest = Some(episode.onset);
                 prop_assert!(episode.differences.iter().all(|difference| episode.onset <= difference.onset));
                 // Rules hide differences and restore their onsets; they never invent one.
-                prop_assert!(unruled.verdict.episode().is_some_and(|unruled| unruled.onset <= episode.onset));
+                prop_assert!(unruled.episode().is_some_and(|unruled| unruled.onset <= episode.onset));
             }
         }
     }

@@ -1,30 +1,32 @@
 //! Counters: episodes since the start, which outlive the objects that they were counted on, and the
 //! differences that each rule matches now.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
+use super::shared_map::SharedMap;
 use crate::{
     rules::{Rule, RuleOrigin, RuleSet},
-    types::{Actor, Episode, Kind, ResolutionCause, Severity, ShortText, Source, Verdict},
+    types::{Actor, Episode, GroupKind, Kind, ResolutionCause, Severity, ShortText, Source, Verdict},
 };
 
 /// Upper bounds of `drift_resolved_age_seconds`: 1m 5m 15m 1h 4h 1d 3d 7d 30d.
 pub const AGE_BOUNDS: [u32; 9] = [60, 300, 900, 3_600, 14_400, 86_400, 259_200, 604_800, 2_592_000];
 
-/// Episodes of drift since the start.
-#[derive(Clone, Debug, Default)]
+/// Episodes of drift since the start. A count copies the few counters next to it, not all of them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriftCounters {
-    pub detections: BTreeMap<CounterKey, u64>,
-    pub resolutions: BTreeMap<(CounterKey, ResolutionCause), u64>,
-    /// Episodes that started, by the actor and severity of the worst difference.
-    pub actors: BTreeMap<(Source, Actor, Severity), u64>,
-    pub ages: BTreeMap<(Source, ResolutionCause, Severity), AgeHistogram>,
+    episodes: SharedMap<CounterKey, EpisodeCounts>,
+    actors: SharedMap<(Source, Actor, Severity), u64>,
+    ages: SharedMap<(Source, ResolutionCause, Severity), AgeHistogram>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct EpisodeCounts {
+    detections: u64,
+    /// By cause.
+    resolutions: [u64; ResolutionCause::ALL.len()],
 }
 
 /// The labels of a counter. Their number is bounded by kinds and namespaces; versions of a kind share a
@@ -37,8 +39,8 @@ pub struct CounterKey {
 }
 
 impl CounterKey {
-    fn labels(&self) -> (&str, &str, &str, Source) {
-        (&self.kind.group, &self.kind.kind, &self.namespace, self.source)
+    fn labels(&self) -> (GroupKind<&str>, &str, Source) {
+        (self.kind.group_kind(), &self.namespace, self.source)
     }
 }
 
@@ -63,7 +65,7 @@ impl Ord for CounterKey {
 }
 
 /// A histogram with the upper bounds [`AGE_BOUNDS`], in seconds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgeHistogram {
     /// Not cumulative; the last bucket is unbounded.
     pub buckets: [u64; AGE_BOUNDS.len() + 1],
@@ -78,71 +80,90 @@ impl DriftCounters {
         counters
     }
 
+    /// Episodes that started.
+    pub fn detections(&self) -> impl Iterator<Item = (&CounterKey, u64)> {
+        self.episodes.iter().map(|(key, counts)| (key, counts.detections))
+    }
+
+    /// Episodes that ended.
+    pub fn resolutions(&self) -> impl Iterator<Item = (&CounterKey, ResolutionCause, u64)> {
+        self.episodes.iter().flat_map(|(key, counts)| {
+            ResolutionCause::ALL
+                .iter()
+                .zip(counts.resolutions)
+                .map(move |(cause, count)| (key, *cause, count))
+        })
+    }
+
+    /// Episodes that started, by the actor and severity of the worst difference.
+    pub fn actors(&self) -> impl Iterator<Item = (&(Source, Actor, Severity), &u64)> {
+        self.actors.iter()
+    }
+
+    /// The ages of episodes that ended.
+    pub fn ages(&self) -> impl Iterator<Item = (&(Source, ResolutionCause, Severity), &AgeHistogram)> {
+        self.ages.iter()
+    }
+
     /// Exposes the counters of a source with the value zero.
     pub(super) fn init_source(&mut self, source: Source) {
         for actor in Actor::ALL {
             for severity in Severity::ALL {
-                self.actors.entry((source, *actor, *severity)).or_insert(0);
+                self.actors.get_or_default(&(source, *actor, *severity));
             }
         }
     }
 
+    pub(super) fn has_key(&self, key: &CounterKey) -> bool {
+        self.episodes.get(key).is_some()
+    }
+
     /// Exposes the counters of a key with the value zero.
-    pub(super) fn init_key(&mut self, key: CounterKey) {
+    pub(super) fn init_key(&mut self, key: &CounterKey) {
         if key.source != Source::Unclaimed {
             self.init_source(key.source);
         }
-        for cause in ResolutionCause::ALL {
-            self.resolutions.entry((key.clone(), *cause)).or_insert(0);
-        }
-        self.detections.entry(key).or_insert(0);
+        self.episodes.get_or_default(key);
     }
 
     /// Drops the counters of a key without objects, unless an episode was counted.
     pub(super) fn drop_if_zero(&mut self, key: &CounterKey) {
-        let with_cause = |cause: &ResolutionCause| (key.clone(), *cause);
-        let is_counted = |count: Option<&u64>| count.is_some_and(|count| *count > 0);
-        let counted = is_counted(self.detections.get(key))
-            || ResolutionCause::ALL.iter().any(|cause| is_counted(self.resolutions.get(&with_cause(cause))));
-        if !counted {
-            self.detections.remove(key);
-            for cause in ResolutionCause::ALL {
-                self.resolutions.remove(&with_cause(cause));
-            }
+        if self.episodes.get(key).is_some_and(|counts| *counts == EpisodeCounts::default()) {
+            self.episodes.remove(key);
         }
     }
 
-    pub(super) fn count_detection(&mut self, key: CounterKey, episode: &Episode) {
+    pub(super) fn count_detection(&mut self, key: &CounterKey, episode: &Episode) {
         let worst = episode.worst();
-        *self.actors.entry((key.source, worst.actor, worst.severity)).or_insert(0) += 1;
-        *self.detections.entry(key).or_insert(0) += 1;
+        *self.actors.get_or_default(&(key.source, worst.actor, worst.severity)) += 1;
+        self.episodes.get_or_default(key).detections += 1;
     }
 
     pub(super) fn count_resolution(
         &mut self,
-        key: CounterKey,
+        key: &CounterKey,
         episode: &Episode,
         cause: ResolutionCause,
         now: Timestamp,
     ) {
         let severity = episode.worst().severity;
         let age = now.duration_since(episode.onset).as_secs_f64().max(0.0);
-        self.ages.entry((key.source, cause, severity)).or_default().observe(age);
-        *self.resolutions.entry((key, cause)).or_insert(0) += 1;
+        self.ages.get_or_default(&(key.source, cause, severity)).observe(age);
+        self.episodes.get_or_default(key).resolutions[cause as usize] += 1;
     }
 
     /// Only the counters of visible objects. Counters without a namespace are dropped.
-    /// `is_visible` takes a group, a kind and a namespace.
-    pub(super) fn scoped_to(&self, is_visible: &impl Fn(&str, &str, &str) -> bool) -> Self {
-        let is_visible = |key: &CounterKey| is_visible(&key.kind.group, &key.kind.kind, &key.namespace);
-        let detections = self.detections.iter().filter(|(key, _)| is_visible(key));
-        let resolutions = self.resolutions.iter().filter(|((key, _), _)| is_visible(key));
-        Self {
-            detections: detections.map(|(key, count)| (key.clone(), *count)).collect(),
-            resolutions: resolutions.map(|(key, count)| (key.clone(), *count)).collect(),
-            actors: BTreeMap::new(),
-            ages: BTreeMap::new(),
-        }
+    pub(super) fn scoped_to(&self, is_visible: &impl Fn(GroupKind<&str>, &str) -> bool) -> Self {
+        let episodes = self.episodes.filtered(|key| is_visible(key.kind.group_kind(), &key.namespace));
+        Self { episodes, ..Self::default() }
+    }
+
+    /// How many counters the other ones do not share.
+    #[cfg(test)]
+    pub(super) fn copied_since(&self, before: &Self) -> usize {
+        self.episodes.copied_since(&before.episodes)
+            + self.actors.copied_since(&before.actors)
+            + self.ages.copied_since(&before.ages)
     }
 }
 

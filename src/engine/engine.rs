@@ -1,7 +1,10 @@
 //! The engine folds events into the state and is its only writer. Readers get immutable snapshots.
+//!
+//! [`Engine::apply`] dispatches an event. Most of them lead to [`Engine::reconcile`], which re-evaluates all claims on one object; it
+//! comes first, and below it the inputs: objects and lists, watches, baselines, rules and schemas, time.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     mem,
     sync::Arc,
     time::Instant,
@@ -12,24 +15,23 @@ use tracing::warn;
 
 use super::{
     ActiveRules, Claim, ClaimBlocks, ClaimDetails, ClaimEntry, CounterKey, DriftCounters, EngineMetrics,
-    EpisodeChange, EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
+    EpisodeChange, EpisodeCount, EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
     baselines::Baselines,
-    claim::{Rater, has_same_rule_inputs, object_view, only_baseline_moved},
+    claim::{Rater, has_same_rule_inputs, object_view, only_baseline_moved, rerate, step},
     counters::update_rule_matches,
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
-    reconcile::{
-        Presence, ReconcileContext, SourceVerdict, absence, find_kind, find_object, presence, source_verdicts,
-    },
     snapshot::is_refused,
     store::{AutoscalerIndex, StagedList, is_same_version},
+    verdicts::{Presence, SourceVerdict, absence, find_kind, find_object, presence, source_verdicts},
 };
 use crate::{
     diff::manifest::ClusterSchemas,
+    event::Event,
     rules::RuleSet,
     types::{
-        Baseline, BaselineFault, Clock, ControllerStatus, Event, HashBaseline, Judgement, Kind, LiveObject,
-        ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source, Verdict, VerdictKind, WatchHealth,
-        WatchPlan, WatchSpec,
+        AbsentObject, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus, HashBaseline,
+        Judgement, Kind, LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source, Verdict,
+        VerdictKind, WatchHealth, WatchId, WatchPlan, WatchSpec,
     },
 };
 
@@ -42,10 +44,8 @@ pub struct Engine {
     metrics: EngineMetrics,
     /// The state as readers see it after the next publish.
     snapshot: Snapshot,
-    staged: HashMap<Arc<WatchSpec>, StagedList>,
-    /// Watches that select other objects than the watches they replace: objects that are not in their first
-    /// list are not deleted, but no longer selected.
-    reselected: HashSet<Arc<WatchSpec>>,
+    /// The open watches of the plan. Events of other watches arrive too late, and are ignored.
+    watches: BTreeMap<WatchId, OpenWatch>,
     /// Claims with a count of episodes, each once, ordered by the time from which the window is measured.
     episode_counts: VecDeque<(Timestamp, ObjectKey, Source)>,
     /// The version of the last changed block; never reused.
@@ -57,6 +57,35 @@ pub struct Engine {
     grace_periods: HashMap<ObjectKey, Timestamp>,
     /// Rules that expired up to this time have been handled.
     rules_checked_at: Timestamp,
+}
+
+#[derive(Debug)]
+struct OpenWatch {
+    /// The index of its kind in the snapshot.
+    kind: usize,
+    /// The index of its state in that kind.
+    state: usize,
+    /// The list that is being received.
+    staged: Option<StagedList>,
+    /// Whether it selects other objects than the watches that it replaces: objects that are not in its first
+    /// list are not deleted, but no longer selected.
+    reselected: bool,
+}
+
+/// Why an object is reconciled.
+#[derive(Clone, Copy, Debug)]
+struct ReconcileContext {
+    /// Whether an episode that is detected now started while we watched. Only such episodes are counted.
+    counted: bool,
+    /// The cause with which episodes of claims end that no source makes any more.
+    cause: ResolutionCause,
+    now: Timestamp,
+}
+
+impl ReconcileContext {
+    fn uncounted(cause: ResolutionCause, now: Timestamp) -> Self {
+        Self { counted: false, cause, now }
+    }
 }
 
 impl Engine {
@@ -83,8 +112,7 @@ impl Engine {
             clock,
             metrics,
             snapshot,
-            staged: HashMap::new(),
-            reselected: HashSet::new(),
+            watches: BTreeMap::new(),
             episode_counts: VecDeque::new(),
             block_version: 0,
             baselines: Baselines::default(),
@@ -108,39 +136,28 @@ impl Engine {
         let now = self.clock.now();
         let changed = match event {
             Event::WatchPlan(plan) => self.apply_plan(&plan, now),
-            Event::ListStarted(watch) => {
-                if kind_of_watch(&self.snapshot, &watch).is_some() {
-                    self.staged.insert(watch, StagedList::default());
-                }
-                false
-            }
-            Event::Listed(watch, object) => {
-                if let Some((staged, kind)) =
-                    self.staged.get_mut(&watch).zip(kind_of_watch(&self.snapshot, &watch))
-                {
-                    staged.add(object, &kind.blocks);
-                }
-                false
-            }
-            Event::ListEnded(watch) => self.commit_list(&watch, now),
+            Event::ListStarted(watch) => self.stage_list(watch),
+            Event::Listed(watch, object) => self.stage_object(watch, object),
+            Event::ListEnded(watch) => self.commit_list(watch, now),
             Event::Applied(watch, object) => {
-                let changed = self.apply_object(&watch, object, true, now);
+                let kind = self.watches.get(&watch).map(|open| open.kind);
+                let changed = kind.is_some_and(|kind| self.apply_object(kind, object, true, now));
                 self.metrics.observe_duration(started.elapsed());
                 changed
             }
             Event::Deleted { watch, namespace, name } => {
-                let key = ObjectKey { kind: watch.kind.clone(), namespace, name };
-                kind_of_watch(&self.snapshot, &watch).is_some()
-                    && self.delete_object(
-                        &key,
-                        ReconcileContext { counted: true, cause: ResolutionCause::Deleted, now },
-                    )
+                let kind = self.watch_state(watch).map(|state| state.spec.kind.clone());
+                let key = kind.map(|kind| ObjectKey { kind, namespace, name });
+                let context = ReconcileContext { counted: true, cause: ResolutionCause::Deleted, now };
+                key.is_some_and(|key| self.delete_object(&key, context))
             }
-            Event::WatchHealth(watch, health) => self.set_watch_health(&watch, health, now),
+            Event::WatchHealth(watch, health) => self.set_watch_health(watch, health, now),
             Event::Baseline(baseline) => self.apply_baseline(&baseline, now),
             Event::BaselineRemoved(source, name) => self.remove_baseline(source, &name, now),
             Event::SourceHealth(source, health) => self.set_source_health(source, health),
             Event::SourceRemoved(source) => self.remove_source(source),
+            Event::Rules(rules) => self.apply_rules(rules, now),
+            Event::Schemas(schemas) => self.apply_schemas(schemas, now),
             Event::Tick => {
                 let rules = self.expire_rules(now);
                 let locks = self.expire_locks(now);
@@ -151,100 +168,99 @@ impl Engine {
         self.rerate_autoscaled(now) || changed
     }
 
-    // Reconciliation: from the verdicts of the sources to the claims on one object.
+    // Reconciliation.
 
     /// Re-evaluates all claims on one object. Returns whether the state changed.
+    ///
+    /// This is where an episode starts and ends: [`step`] decides it for a claim that its source still makes, and a claim that
+    /// its source no longer makes ends with `context.cause`. Only a rerating does the same without an object.
     fn reconcile(&mut self, key: &ObjectKey, presence: &Presence, context: ReconcileContext) -> bool {
+        let now = context.now;
+        // Look up the claims so far.
         let before = self.entries(key).to_vec();
-        let verdicts = source_verdicts(key, presence, &self.baselines, &self.schemas, context.now);
-        self.track_grace_period(key, presence, context.now);
+
+        // Diff the object for each source. The declarations of one source are merged into one judgement.
+        let verdicts = source_verdicts(key, presence, &self.baselines, &self.schemas, now);
+        self.track_grace_period(key, presence, now);
         if before.is_empty() && verdicts.is_empty() {
             return false;
         }
         let object = match presence {
-            Presence::Exists(object) => object.clone(),
-            Presence::Absent | Presence::Unwatched | Presence::NotSynced => self.placeholder(key, &before),
+            Presence::Exists(object) => ClaimedObject::Live(object.clone()),
+            Presence::Absent | Presence::Unwatched | Presence::NotSynced => self.absent_object(key, &before),
         };
+
         let mut after = Vec::with_capacity(verdicts.len());
-        for verdict in verdicts {
-            let previous = before.iter().find(|entry| entry.claim.source == verdict.source);
-            // The drift that a new source reports on a known object is older than the source.
-            let counted = context.counted && (previous.is_some() || before.is_empty());
-            let context = ReconcileContext { counted, ..context };
-            after.push(Arc::new(self.update_claim(previous, verdict, &object, context)));
+        for SourceVerdict { source, judgement, details } in verdicts {
+            let known = before.iter().find(|entry| entry.claim.source == source);
+            // A recreated object carries a new baseline, so the claim on its predecessor ends here.
+            let recreated = known.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
+            if let Some(entry) = recreated {
+                self.end_claim(entry, context);
+            }
+            let previous = known.filter(|_| recreated.is_none()).map(|entry| &**entry);
+            let previous_claim = previous.map(|entry| &entry.claim);
+
+            // Rate the findings, and step the episode.
+            let view = object_view(&object, source, &self.autoscalers);
+            let rater = Rater { rules: self.snapshot.rules.set(), object: view, now };
+            let baseline_moved =
+                previous.is_some_and(|entry| only_baseline_moved(entry, details.as_ref(), &object));
+            let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
+            let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
+            let (verdict, change) = step(verdict, judgement, baseline_moved, &rater);
+            // Drift that may be older than the watch is an episode, but no detection: at the first conclusive
+            // comparison of fields, and where a source is new on a known object.
+            let is_observed = match previous_claim {
+                Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
+                None => recreated.is_some() || context.counted && before.is_empty(),
+            };
+            let is_older = change == EpisodeChange::Started && !is_observed;
+            let change = if is_older { EpisodeChange::Unchanged } else { change };
+
+            // Record.
+            self.metrics.count_reconcile(&object.key().kind, verdict.kind().as_str());
+            if let Verdict::Unknown(reason, _) = &verdict {
+                self.metrics.count_unknown(source, *reason);
+            }
+            let episodes = previous_claim.and_then(|claim| claim.episodes);
+            let episodes = EpisodeCount::after(episodes, change, now);
+            let old_details = previous_claim.and_then(|claim| claim.details.as_deref());
+            let details = details.map(|details| match old_details {
+                // The results of the last comparison stay valid until the next one.
+                Some(old) if !is_conclusive => Arc::new(ClaimDetails {
+                    compared_content: old.compared_content,
+                    blind_fields: old.blind_fields.clone(),
+                    ..details
+                }),
+                Some(_) | None => Arc::new(details),
+            });
+            let claim = Claim { source, verdict, episodes, details };
+            let entry = Arc::new(ClaimEntry { object: object.clone(), claim });
+            self.record(previous, Some(&entry), change, now);
+            after.push(entry);
         }
         for entry in &before {
             if !after.iter().any(|updated| updated.claim.source == entry.claim.source) {
                 self.end_claim(entry, context);
             }
         }
-        self.store_claims(key, &before, after)
+
+        // Store.
+        self.store(key, &before, after)
     }
 
-    /// Folds the verdict of one source into its claim, and records the transition.
-    fn update_claim(
-        &mut self,
-        previous: Option<&Arc<ClaimEntry>>,
-        verdict: SourceVerdict,
-        object: &Arc<LiveObject>,
-        context: ReconcileContext,
-    ) -> ClaimEntry {
-        let SourceVerdict { source, judgement, details } = verdict;
-        // A recreated object carries a new baseline.
-        let is_recreated = |entry: &ClaimEntry| source.is_on_object() && entry.object.uid != object.uid;
-        let (previous, recreated) = match previous {
-            Some(entry) if is_recreated(entry) => {
-                self.end_claim(entry, context);
-                (None, true)
-            }
-            previous => (previous, false),
-        };
-        let view = object_view(object, source, &self.autoscalers);
-        let rater = Rater { rules: self.snapshot.rules.set(), object: view, now: context.now };
-        let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
-        let (mut claim, change) = match previous {
-            Some(entry) => {
-                let baseline_moved = match (&details, &entry.claim.details) {
-                    (Some(new), Some(old)) => {
-                        new.compared_content == old.compared_content
-                            || is_same_content_in_other_version(entry, old, object)
-                    }
-                    _ => only_baseline_moved(&entry.claim, object),
-                };
-                entry.claim.clone().judge(judgement, baseline_moved, &rater)
-            }
-            None => Claim::new(judgement, context.counted || recreated, &rater),
-        };
-        let old_details = previous.and_then(|entry| entry.claim.details.as_deref());
-        claim.details = details.map(|new| match old_details {
-            // The results of the last comparison stay valid until the next one.
-            Some(old) if !is_conclusive => Arc::new(ClaimDetails {
-                compared_content: old.compared_content,
-                blind_fields: old.blind_fields.clone(),
-                ..new
-            }),
-            Some(_) | None => Arc::new(new),
-        });
-        self.metrics.count_reconcile(&object.key.kind, claim.verdict.kind().as_str());
-        if let Verdict::Unknown(reason, _) = &claim.verdict {
-            self.metrics.count_unknown(source, *reason);
-        }
-        let entry = ClaimEntry { object: object.clone(), claim };
-        self.record_transition(previous.map(|entry| &**entry), Some(&entry), change, context.now);
-        entry
-    }
-
-    /// Ends a claim that its source no longer makes.
+    /// Ends a claim that its source no longer makes, and its episode.
     fn end_claim(&mut self, entry: &ClaimEntry, context: ReconcileContext) {
         let change = match entry.claim.verdict.episode() {
             Some(_) => EpisodeChange::Ended(context.cause),
             None => EpisodeChange::Unchanged,
         };
-        self.record_transition(Some(entry), None, change, context.now);
+        self.record(Some(entry), None, change, context.now);
     }
 
     /// Counts an episode that started or ended, and appends the transition to the history.
-    fn record_transition(
+    fn record(
         &mut self,
         before: Option<&ClaimEntry>,
         after: Option<&ClaimEntry>,
@@ -253,8 +269,8 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = counter_key(entry);
-        if !self.snapshot.counters.detections.contains_key(&counter) {
-            Arc::make_mut(&mut self.snapshot.counters).init_key(counter.clone());
+        if !self.snapshot.counters.has_key(&counter) {
+            Arc::make_mut(&mut self.snapshot.counters).init_key(&counter);
         }
         let old = before.and_then(|entry| entry.claim.verdict.episode());
         let new = after.and_then(|entry| entry.claim.verdict.episode());
@@ -262,15 +278,16 @@ impl Engine {
             EpisodeChange::Unchanged => {}
             EpisodeChange::Started => {
                 if let Some(episode) = new {
-                    Arc::make_mut(&mut self.snapshot.counters).count_detection(counter, episode);
+                    Arc::make_mut(&mut self.snapshot.counters).count_detection(&counter, episode);
                 }
                 if entry.claim.episodes.is_some_and(|episodes| episodes.count == 1) {
-                    self.episode_counts.push_back((now, entry.object.key.clone(), entry.claim.source));
+                    self.episode_counts.push_back((now, entry.key().clone(), entry.claim.source));
                 }
             }
             EpisodeChange::Ended(cause) => {
                 if let Some(episode) = old {
-                    Arc::make_mut(&mut self.snapshot.counters).count_resolution(counter, episode, cause, now);
+                    let counters = Arc::make_mut(&mut self.snapshot.counters);
+                    counters.count_resolution(&counter, episode, cause, now);
                 }
             }
         }
@@ -284,8 +301,8 @@ impl Engine {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,
-                key: entry.object.key.clone(),
-                uid: entry.object.uid.clone(),
+                key: entry.key().clone(),
+                uid: entry.object.uid().into(),
                 source: entry.claim.source,
                 from,
                 to,
@@ -297,12 +314,7 @@ impl Engine {
 
     /// Replaces all claims on an object, and keeps the indexes and counters consistent. `before` are the
     /// claims that are stored now.
-    fn store_claims(
-        &mut self,
-        key: &ObjectKey,
-        before: &[Arc<ClaimEntry>],
-        after: Vec<Arc<ClaimEntry>>,
-    ) -> bool {
+    fn store(&mut self, key: &ObjectKey, before: &[Arc<ClaimEntry>], after: Vec<Arc<ClaimEntry>>) -> bool {
         self.block_version += 1;
         self.autoscalers.retarget(scale_target(before), scale_target(&after));
         let Some(kind) = find_kind_mut(&mut self.snapshot.kinds, &key.kind) else {
@@ -348,15 +360,14 @@ impl Engine {
         self.match_baselines(now);
     }
 
-    /// Stands in for an object that does not exist. It keeps the labels that were last read, or else the
-    /// declared ones: rules and series must not depend on whether the exporter was restarted.
-    fn placeholder(&self, key: &ObjectKey, before: &[Arc<ClaimEntry>]) -> Arc<LiveObject> {
-        let was_read = |entry: &&Arc<ClaimEntry>| entry.object.rule_inputs.read_from_object();
+    /// An object that does not exist. It keeps the labels that were last read, or else the declared ones.
+    fn absent_object(&self, key: &ObjectKey, before: &[Arc<ClaimEntry>]) -> ClaimedObject {
+        let last_read = before.first().map(|entry| entry.object.rule_inputs());
         let declared =
             || Arc::new(RuleInputs { labels: self.baselines.labels_of(key), ..RuleInputs::default() });
         let rule_inputs =
-            before.first().filter(was_read).map_or_else(declared, |entry| entry.object.rule_inputs.clone());
-        Arc::new(LiveObject { rule_inputs, ..LiveObject::absent(self.watched_key(key)) })
+            last_read.filter(|inputs| inputs.read_from_object()).map_or_else(declared, Arc::clone);
+        ClaimedObject::Absent(Arc::new(AbsentObject { key: self.watched_key(key), rule_inputs }))
     }
 
     /// The key with the kind in the version in which the cluster serves it.
@@ -372,21 +383,19 @@ impl Engine {
         kind.map_or(&[], |kind| kind.blocks.get(&key.namespace, &key.name))
     }
 
-    // Live objects.
+    // Live objects and lists.
 
-    /// Applies a live object. `counted`: an episode that is detected now started while we watched.
+    /// Applies a live object of the kind at this index. `counted`: an episode that is detected now started
+    /// while we watched.
     fn apply_object(
         &mut self,
-        watch: &WatchSpec,
+        kind: usize,
         mut object: Arc<LiveObject>,
         counted: bool,
         now: Timestamp,
     ) -> bool {
-        let Some(kind) = kind_of_watch(&self.snapshot, watch) else {
-            return false;
-        };
         let key = object.key.clone();
-        let cached = kind.blocks.object(&key.namespace, &key.name).cloned();
+        let cached = self.snapshot.kinds[kind].blocks.object(&key.namespace, &key.name).cloned();
         let cached = cached.filter(|cached| is_same_version(cached, &object) || cached.uid == object.uid);
         if cached.as_ref().is_some_and(|cached| is_same_version(cached, &object)) {
             return false;
@@ -399,7 +408,7 @@ impl Engine {
             let hash_baseline = mem::replace(&mut received.hash_baseline, HashBaseline::NotRequested);
             received.hash_baseline = hash_baseline.after(&cached.hash_baseline, now);
             if is_equivalent(&cached, received) {
-                self.metrics.count_reconcile(&watch.kind, UNCHANGED);
+                self.metrics.count_reconcile(&key.kind, UNCHANGED);
                 return self.refresh_object(&object);
             }
         }
@@ -413,10 +422,10 @@ impl Engine {
     /// Stores a new version of an object that no source and no rule can distinguish from the cached one.
     fn refresh_object(&mut self, object: &Arc<LiveObject>) -> bool {
         let before = self.entries(&object.key).to_vec();
-        let refresh =
-            |entry: &Arc<ClaimEntry>| ClaimEntry { object: object.clone(), claim: entry.claim.clone() };
-        let after = before.iter().map(|entry| Arc::new(refresh(entry))).collect();
-        self.store_claims(&object.key, &before, after)
+        let refresh = |entry: &Arc<ClaimEntry>| {
+            Arc::new(ClaimEntry { object: ClaimedObject::Live(object.clone()), claim: entry.claim.clone() })
+        };
+        self.store(&object.key, &before, before.iter().map(refresh).collect())
     }
 
     /// Handles the deletion of an object. Claims of sources that still declare it remain.
@@ -439,27 +448,38 @@ impl Engine {
         for entry in &before {
             self.end_claim(entry, ReconcileContext { counted: true, cause, now });
         }
-        self.store_claims(key, &before, Vec::new());
+        self.store(key, &before, Vec::new());
+    }
+
+    /// Begins a list.
+    fn stage_list(&mut self, watch: WatchId) -> bool {
+        if let Some(open) = self.watches.get_mut(&watch) {
+            open.staged = Some(StagedList::default());
+        }
+        false
+    }
+
+    fn stage_object(&mut self, watch: WatchId, object: Arc<LiveObject>) -> bool {
+        if let Some(OpenWatch { kind, staged: Some(staged), .. }) = self.watches.get_mut(&watch) {
+            staged.add(object, &self.snapshot.kinds[*kind].blocks);
+        }
+        false
     }
 
     /// Replaces the objects of a watch by its complete list.
-    fn commit_list(&mut self, watch: &Arc<WatchSpec>, now: Timestamp) -> bool {
-        let Some(staged) = self.staged.remove(watch) else {
-            return false;
-        };
-        let Some(kind) = kind_of_watch(&self.snapshot, watch) else {
-            return false;
-        };
-        let (changed, deleted) = staged.diff(&kind.blocks, watch);
-        // Drift in the first list started before we watched; drift in a relist started since then.
-        let counted = kind.watches.iter().any(|state| state.spec == *watch && state.synced);
+    fn commit_list(&mut self, watch: WatchId, now: Timestamp) -> bool {
+        let Some(open) = self.watches.get_mut(&watch) else { return false };
+        let Some(staged) = open.staged.take() else { return false };
+        let kind = open.kind;
         let cause =
-            if self.reselected.remove(watch) { ResolutionCause::Rule } else { ResolutionCause::Deleted };
-        if let Some(state) = self.watch_state_mut(watch) {
-            state.synced = true;
-            state.answered = true;
-            state.health = WatchHealth::Up;
-        }
+            if mem::take(&mut open.reselected) { ResolutionCause::Rule } else { ResolutionCause::Deleted };
+        let Some(state) = self.watch_state_mut(watch) else { return false };
+        // Drift in the first list started before we watched; drift in a relist started since then.
+        let counted = mem::replace(&mut state.synced, true);
+        state.answered = true;
+        state.health = WatchHealth::Up;
+        let spec = state.spec.clone();
+        let (changed, deleted) = staged.diff(&self.snapshot.kinds[kind].blocks, &spec);
         for key in deleted {
             self.delete_object(&key, ReconcileContext { counted, cause, now });
         }
@@ -473,10 +493,10 @@ impl Engine {
             changed.iter().map(|object| object.key.clone()).collect()
         };
         for object in changed {
-            self.apply_object(watch, object, counted, now);
+            self.apply_object(kind, object, counted, now);
         }
         self.reconcile_matched(matched, &reconciled, now);
-        self.reconcile_absent(&watch.kind, counted, now);
+        self.reconcile_absent(&spec.kind, counted, now);
         self.snapshot.update_readiness();
         self.snapshot.sequence += 1;
         true
@@ -492,7 +512,7 @@ impl Engine {
             return false;
         }
         let unselected = self.drop_unwatched(plan, &kinds, now);
-        self.mark_reselected(&kinds);
+        self.open_watches(&kinds);
         let old_kinds = mem::take(&mut self.snapshot.kinds);
         for old in old_kinds.iter().filter(|old| !plan.is_watched(&old.kind)) {
             self.metrics.drop_kind(&old.kind);
@@ -506,9 +526,6 @@ impl Engine {
                 Arc::new(kind)
             })
             .collect();
-        let is_open = |spec: &Arc<WatchSpec>| plan.watches.contains(spec);
-        self.staged.retain(|spec, _| is_open(spec));
-        self.reselected.retain(is_open);
         for (key, cause) in unselected {
             self.delete_object(&key, ReconcileContext { counted: true, cause, now });
         }
@@ -541,49 +558,60 @@ impl Engine {
             // Removing a kind from the cluster deletes its objects; removing it from the settings does not.
             let cause =
                 if plan.is_not_served(&old.kind) { ResolutionCause::Deleted } else { ResolutionCause::Rule };
-            for entry in old.blocks.entries().filter(|entry| !is_selected(&entry.object.key)) {
+            for entry in old.blocks.entries().filter(|entry| !is_selected(entry.key())) {
                 match new {
-                    Some(_) => unselected.push((entry.object.key.clone(), cause)),
-                    None => self.drop_object(&entry.object.key, cause, now),
+                    Some(_) => unselected.push((entry.key().clone(), cause)),
+                    None => self.drop_object(entry.key(), cause, now),
                 }
             }
         }
         unselected
     }
 
-    /// Marks the new watches that select other objects than all watches of their kind before.
-    fn mark_reselected(&mut self, kinds: &[KindState]) {
-        for new in kinds {
-            let old = find_kind(&self.snapshot.kinds, &new.kind);
-            let old_specs: Vec<&Arc<WatchSpec>> =
-                old.iter().flat_map(|old| &old.watches).map(|watch| &watch.spec).collect();
-            for watch in &new.watches {
-                if !old_specs.iter().any(|old| old.is_same_request(&watch.spec)) {
-                    self.reselected.insert(watch.spec.clone());
-                }
+    /// Replaces the open watches by those of the new plan. Watches that remain keep the list in progress.
+    fn open_watches(&mut self, kinds: &[KindState]) {
+        let mut before = mem::take(&mut self.watches);
+        for (kind, new) in kinds.iter().enumerate() {
+            let old_watches = find_kind(&self.snapshot.kinds, &new.kind).map_or(&[][..], |old| &old.watches);
+            for (state, watch) in new.watches.iter().enumerate() {
+                let Some(id) = watch.id else { continue };
+                let open = before.remove(&id).unwrap_or_else(|| OpenWatch {
+                    kind,
+                    state,
+                    staged: None,
+                    reselected: !old_watches.iter().any(|old| old.spec.is_same_request(&watch.spec)),
+                });
+                self.watches.insert(id, OpenWatch { kind, state, ..open });
             }
         }
     }
 
-    fn set_watch_health(&mut self, watch: &Arc<WatchSpec>, health: WatchHealth, now: Timestamp) -> bool {
-        let Some(state) = self.watch_state_mut(watch) else {
+    fn set_watch_health(&mut self, watch: WatchId, health: WatchHealth, now: Timestamp) -> bool {
+        if self.watch_state(watch).is_none_or(|state| state.health == health) {
             return false;
-        };
-        let changed = state.health != health;
+        }
         let refused = is_refused(&health);
+        let Some(state) = self.watch_state_mut(watch) else { return false };
         state.answered |= refused;
         state.health = health;
-        if changed && refused {
-            self.reconcile_absent(&watch.kind, false, now);
+        let kind = state.spec.kind.clone();
+        if refused {
+            self.reconcile_absent(&kind, false, now);
         }
         self.snapshot.update_readiness();
-        self.snapshot.sequence += u64::from(changed);
-        changed
+        self.snapshot.sequence += 1;
+        true
     }
 
-    fn watch_state_mut(&mut self, watch: &WatchSpec) -> Option<&mut WatchState> {
-        let kind = find_kind_mut(&mut self.snapshot.kinds, &watch.kind)?;
-        kind.watches.iter_mut().find(|state| *state.spec == *watch)
+    fn watch_state(&self, watch: WatchId) -> Option<&WatchState> {
+        let open = self.watches.get(&watch)?;
+        self.snapshot.kinds[open.kind].watches.get(open.state)
+    }
+
+    fn watch_state_mut(&mut self, watch: WatchId) -> Option<&mut WatchState> {
+        let open = self.watches.get(&watch)?;
+        let kind = Arc::make_mut(&mut self.snapshot.kinds[open.kind]);
+        Arc::make_mut(&mut kind.watches).get_mut(open.state)
     }
 
     // Baselines and their sources.
@@ -720,29 +748,27 @@ impl Engine {
     // Rules, schemas, autoscalers and time.
 
     /// Replaces the rules, and rerates all differences.
-    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
-        let now = self.clock.now();
+    fn apply_rules(&mut self, rules: Arc<RuleSet>, now: Timestamp) -> bool {
         self.snapshot.rules = Arc::new(ActiveRules::new(rules));
         self.rerate_all(now);
         self.rules_checked_at = now;
+        true
     }
 
-    /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed. Returns
-    /// whether there is a change to publish.
-    pub fn set_schemas(&mut self, schemas: &Arc<ClusterSchemas>) -> bool {
+    /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
+    fn apply_schemas(&mut self, schemas: Arc<ClusterSchemas>, now: Timestamp) -> bool {
         let changed_kinds = schemas.changed_since(&self.schemas);
-        self.schemas = schemas.clone();
         let is_affected = |entry: &&Arc<ClaimEntry>| {
-            let kind = &entry.object.key.kind;
+            let kind = &entry.key().kind;
             changed_kinds.contains(&(kind.api_version().into(), kind.kind.clone()))
         };
         let entries = self.snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries());
-        let keys: HashSet<ObjectKey> =
-            entries.filter(is_affected).map(|entry| entry.object.key.clone()).collect();
+        let keys: HashSet<ObjectKey> = entries.filter(is_affected).map(|entry| entry.key().clone()).collect();
         let awaits_schemas = schemas.any_pending();
         let changed = !keys.is_empty() || self.snapshot.awaits_schemas != awaits_schemas;
+        self.schemas = schemas;
         self.snapshot.awaits_schemas = awaits_schemas;
-        let context = ReconcileContext::uncounted(ResolutionCause::Rule, self.clock.now());
+        let context = ReconcileContext::uncounted(ResolutionCause::Rule, now);
         self.reconcile_all(keys.into_iter().collect(), context);
         self.snapshot.sequence += u64::from(changed);
         changed
@@ -798,14 +824,17 @@ impl Engine {
         label_names: &[Box<str>],
         now: Timestamp,
     ) -> Claim {
-        if before.object.exists && !before.object.rule_inputs.covers_labels(label_names) {
-            return before.claim.clone();
+        let claim = before.claim.clone();
+        if before.object.live().is_some_and(|object| !object.rule_inputs.covers_labels(label_names)) {
+            return claim;
         }
-        let object = object_view(&before.object, before.claim.source, &self.autoscalers);
-        let (claim, change) = before.claim.clone().rerate(&Rater { rules, object, now });
+        let object = object_view(&before.object, claim.source, &self.autoscalers);
+        let (verdict, change) = rerate(claim.verdict, &Rater { rules, object, now });
+        let episodes = EpisodeCount::after(claim.episodes, change, now);
+        let claim = Claim { verdict, episodes, ..claim };
         if claim != before.claim {
             let entry = ClaimEntry { object: before.object.clone(), claim: claim.clone() };
-            self.record_transition(Some(before), Some(&entry), change, now);
+            self.record(Some(before), Some(&entry), change, now);
             self.replace_claim(entry);
         }
         claim
@@ -813,14 +842,14 @@ impl Engine {
 
     /// Replaces the stored claim of the same source on the same object.
     fn replace_claim(&mut self, entry: ClaimEntry) -> bool {
-        let (key, source) = (entry.object.key.clone(), entry.claim.source);
+        let (key, source) = (entry.key().clone(), entry.claim.source);
         let before = self.entries(&key).to_vec();
         let mut after = before.clone();
         let Some(stored) = after.iter_mut().find(|stored| stored.claim.source == source) else {
             return false;
         };
         *stored = Arc::new(entry);
-        self.store_claims(&key, &before, after)
+        self.store(&key, &before, after)
     }
 
     /// Notes when the grace period of an object ends, if it is in one.
@@ -873,41 +902,42 @@ impl Engine {
     }
 }
 
-/// The kind of a watch. None for a watch that is closed: its last events arrive too late.
-fn kind_of_watch<'a>(snapshot: &'a Snapshot, watch: &WatchSpec) -> Option<&'a Arc<KindState>> {
-    let kind = find_kind(&snapshot.kinds, &watch.kind)?;
-    kind.watches.iter().any(|state| *state.spec == *watch).then_some(kind)
-}
-
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
 }
 
 /// The kinds of a plan without objects, ordered by name. Watches that are open already keep their state.
 fn planned_kinds(plan: &WatchPlan, old_kinds: &[Arc<KindState>]) -> Vec<KindState> {
-    let mut kinds: Vec<KindState> = Vec::new();
-    let open = plan.watches.iter().map(|spec| {
-        let old = old_kinds.iter().flat_map(|old| &old.watches).find(|watch| watch.spec == *spec);
-        old.cloned().unwrap_or_else(|| new_watch(spec, WatchHealth::Starting))
+    let old_watches = old_kinds.iter().flat_map(|old| old.watches.iter());
+    let old_watches: BTreeMap<WatchId, &WatchState> =
+        old_watches.filter_map(|watch| Some((watch.id?, watch))).collect();
+    let open = plan.watches.iter().map(|watch| {
+        let old = old_watches.get(&watch.id).map(|old| WatchState::clone(old));
+        old.unwrap_or_else(|| new_watch(Some(watch.id), &watch.spec, WatchHealth::Starting))
     });
     let unwatched =
-        plan.unwatched.iter().map(|unwatched| new_watch(&unwatched.spec, unwatched.health.clone()));
+        plan.unwatched.iter().map(|unwatched| new_watch(None, &unwatched.spec, unwatched.health.clone()));
+    let mut kinds: Vec<Vec<WatchState>> = Vec::new();
     for watch in open.chain(unwatched) {
-        match kinds.iter_mut().find(|kind| kind.kind.is_same_type(&watch.spec.kind)) {
-            Some(kind) => kind.watches.push(watch),
-            None => kinds.push(KindState {
-                kind: watch.spec.kind.clone(),
-                watches: vec![watch],
-                blocks: ClaimBlocks::default(),
-            }),
+        match kinds.iter_mut().find(|watches| watches[0].spec.kind.is_same_type(&watch.spec.kind)) {
+            Some(watches) => watches.push(watch),
+            None => kinds.push(vec![watch]),
         }
     }
-    kinds.sort_by(|a, b| (&a.kind.kind, &a.kind.group).cmp(&(&b.kind.kind, &b.kind.group)));
-    kinds
+    kinds.sort_by(|a, b| {
+        let [a, b] = [a, b].map(|watches| &*watches[0].spec.kind);
+        (&a.kind, &a.group).cmp(&(&b.kind, &b.group))
+    });
+    let state = |watches: Vec<WatchState>| KindState {
+        kind: watches[0].spec.kind.clone(),
+        watches: watches.into(),
+        blocks: ClaimBlocks::default(),
+    };
+    kinds.into_iter().map(state).collect()
 }
 
-fn new_watch(spec: &Arc<WatchSpec>, health: WatchHealth) -> WatchState {
-    WatchState { spec: spec.clone(), answered: is_refused(&health), health, synced: false }
+fn new_watch(id: Option<WatchId>, spec: &Arc<WatchSpec>, health: WatchHealth) -> WatchState {
+    WatchState { id, spec: spec.clone(), answered: is_refused(&health), health, synced: false }
 }
 
 fn has_same_watches(new: &[KindState], old: &[Arc<KindState>]) -> bool {
@@ -915,7 +945,7 @@ fn has_same_watches(new: &[KindState], old: &[Arc<KindState>]) -> bool {
 }
 
 fn counter_key(entry: &ClaimEntry) -> CounterKey {
-    let key = &entry.object.key;
+    let key = entry.key();
     CounterKey { kind: key.kind.clone(), namespace: key.namespace.clone(), source: entry.claim.source }
 }
 
@@ -929,22 +959,9 @@ fn is_equivalent(a: &LiveObject, b: &LiveObject) -> bool {
         && has_same_rule_inputs(a, b)
 }
 
-/// Whether an object did not change since the last comparison, and was only read in another version of its
-/// kind.
-fn is_same_content_in_other_version(
-    previous: &ClaimEntry,
-    compared: &ClaimDetails,
-    object: &LiveObject,
-) -> bool {
-    let before = &previous.object;
-    !object.resource_version.is_empty()
-        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
-        && before.document.as_ref().map(|document| document.content) == compared.compared_content
-}
-
 /// The object that an autoscaler scales; none if the claims are not on an autoscaler.
 fn scale_target(entries: &[Arc<ClaimEntry>]) -> Option<&ObjectKey> {
-    entries.first().and_then(|entry| entry.object.facts.scales.as_deref())
+    entries.first()?.object.live()?.facts.scales.as_deref()
 }
 
 fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
@@ -960,19 +977,28 @@ mod tests {
 
     use crate::{
         engine::{Engine, EngineMetrics, History},
+        event::Event,
         types::{
-            Clock, Digest, Event, HashBaseline, Kind, LiveObject, ObjectKey, Source, WatchHealth, WatchPlan,
-            WatchSpec,
+            Clock, Digest, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey, Source, Watch,
+            WatchHealth, WatchIds, WatchPlan, WatchSpec,
         },
     };
 
-    fn object(spec: &WatchSpec) -> Arc<LiveObject> {
+    fn services() -> Watch {
+        let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
+        WatchIds::default().assign([spec]).remove(0)
+    }
+
+    fn plan_of(watch: &Watch) -> WatchPlan {
+        WatchPlan { watches: vec![watch.clone()], ..WatchPlan::default() }
+    }
+
+    fn object(watch: &Watch) -> Arc<LiveObject> {
         Arc::new(LiveObject {
-            exists: true,
             uid: "uid".into(),
             resource_version: "1".into(),
             hash_baseline: HashBaseline::Match(Digest::of(b"")),
-            ..LiveObject::absent(ObjectKey::new(spec.kind.clone(), "shop", "web"))
+            ..LiveObject::named(ObjectKey::new(watch.spec.kind.clone(), "shop", "web"))
         })
     }
 
@@ -984,13 +1010,13 @@ mod tests {
 
     #[test]
     fn relist_with_another_decode_config_replaces_the_hash_baseline() {
-        let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
-        let mut engine = engine(&WatchPlan { watches: vec![spec.clone()], ..WatchPlan::default() });
+        let watch = services();
+        let mut engine = engine(&plan_of(&watch));
         for hash_baseline in [HashBaseline::Match(Digest::of(b"")), HashBaseline::NotRequested] {
-            let listed = Arc::new(LiveObject { hash_baseline, ..LiveObject::clone(&object(&spec)) });
-            engine.apply(Event::ListStarted(spec.clone()));
-            engine.apply(Event::Listed(spec.clone(), listed.clone()));
-            assert!(engine.apply(Event::ListEnded(spec.clone())));
+            let listed = Arc::new(LiveObject { hash_baseline, ..LiveObject::clone(&object(&watch)) });
+            engine.apply(Event::ListStarted(watch.id));
+            engine.apply(Event::Listed(watch.id, listed.clone()));
+            assert!(engine.apply(Event::ListEnded(watch.id)));
             let snapshot = engine.snapshot();
             assert_eq!(*snapshot.kinds[0].blocks.object("shop", "web").unwrap(), listed);
         }
@@ -999,21 +1025,21 @@ mod tests {
 
     #[test]
     fn events_of_a_closed_watch_are_ignored() {
-        let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
-        let open = WatchPlan { watches: vec![spec.clone()], ..WatchPlan::default() };
+        let watch = services();
+        let open = plan_of(&watch);
         let mut engine = engine(&open);
-        assert!(engine.apply(Event::Applied(spec.clone(), object(&spec))));
-        engine.apply(Event::ListStarted(spec.clone()));
+        assert!(engine.apply(Event::Applied(watch.id, object(&watch))));
+        engine.apply(Event::ListStarted(watch.id));
         assert!(engine.apply(Event::WatchPlan(Arc::new(WatchPlan::default()))));
         assert!(engine.snapshot().kinds.is_empty());
         for late in [
-            Event::Listed(spec.clone(), object(&spec)),
-            Event::ListEnded(spec.clone()),
-            Event::ListStarted(spec.clone()),
-            Event::ListEnded(spec.clone()),
-            Event::Applied(spec.clone(), object(&spec)),
-            Event::Deleted { watch: spec.clone(), namespace: "shop".into(), name: "web".into() },
-            Event::WatchHealth(spec.clone(), WatchHealth::Up),
+            Event::Listed(watch.id, object(&watch)),
+            Event::ListEnded(watch.id),
+            Event::ListStarted(watch.id),
+            Event::ListEnded(watch.id),
+            Event::Applied(watch.id, object(&watch)),
+            Event::Deleted { watch: watch.id, namespace: "shop".into(), name: "web".into() },
+            Event::WatchHealth(watch.id, WatchHealth::Up),
         ] {
             let event = format!("{late:?}");
             assert!(!engine.apply(late), "{event}");
@@ -1022,5 +1048,44 @@ mod tests {
         assert!(!engine.apply(Event::WatchPlan(Arc::new(open))), "the same plan changes nothing");
         let snapshot = engine.snapshot();
         assert_eq!((snapshot.kinds[0].blocks.count(), snapshot.kinds[0].watches[0].synced), (0, false));
+    }
+
+    /// What the first write after a publish copies does not depend on the size of the cluster.
+    #[test]
+    fn publish_copies_what_changed() {
+        let watch = services();
+        let mut engine = engine(&plan_of(&watch));
+        let object = |namespace: usize, version: &str, digest: HashBaseline| {
+            let key = ObjectKey::new(watch.spec.kind.clone(), &format!("team-{namespace}"), "web");
+            Arc::new(LiveObject {
+                uid: "uid".into(),
+                resource_version: version.into(),
+                hash_baseline: digest,
+                ..LiveObject::named(key)
+            })
+        };
+        let declared = Digest::of(b"declared");
+        engine.apply(Event::ListStarted(watch.id));
+        for namespace in 0..10_000 {
+            engine.apply(Event::Listed(watch.id, object(namespace, "1", HashBaseline::Match(declared))));
+        }
+        engine.apply(Event::ListEnded(watch.id));
+
+        let published = engine.snapshot();
+        let edited = HashBaseline::Mismatch(Box::new(HashMismatch {
+            algorithm: crate::types::Algorithm::TfdriftV1,
+            expected: declared,
+            actual: Digest::of(b"live"),
+            owner: None,
+            recorded_by: None,
+        }));
+        assert!(engine.apply(Event::Applied(watch.id, object(7, "2", edited))));
+        let changed = engine.snapshot();
+        assert_eq!(changed.counters.detections().map(|(_, count)| count).sum::<u64>(), 1);
+        let copied = changed.kinds[0].blocks.copied_since(&published.kinds[0].blocks);
+        assert!((1..1_000).contains(&copied), "{copied} of 10000 claims and namespaces were copied");
+        let copied = changed.counters.copied_since(&published.counters);
+        assert!((1..200).contains(&copied), "{copied} of 10000 counters were copied");
+        assert!(Arc::ptr_eq(&changed.kinds[0].watches, &published.kinds[0].watches));
     }
 }

@@ -1,8 +1,7 @@
 //! The state of the exporter: one task reconciles events and publishes an immutable snapshot.
 //!
-//! [`Engine::apply`] is the entry point. `reconcile` computes the verdict of each source on one object,
-//! `claim` folds it into the claim of that source, and `store` holds the claims in blocks that snapshots
-//! share.
+//! [`Engine::apply`] is the entry point, and `Engine::reconcile` the centre: `verdicts` diffs one object for each source, `claim`
+//! steps the claim of that source, and `store` holds the claims in blocks that snapshots share.
 
 mod baselines;
 mod claim;
@@ -11,10 +10,11 @@ mod counters;
 mod engine;
 mod history;
 mod metrics;
-mod reconcile;
 mod run;
+mod shared_map;
 mod snapshot;
 mod store;
+mod verdicts;
 
 pub use baselines::{BaselineState, ClusterMatch};
 pub use claim::{Claim, ClaimDetails, ClaimEntry, DeclaredBy, EpisodeCount};

@@ -9,11 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, watch};
 
 use super::{Engine, Snapshot};
-use crate::{
-    diff::manifest::ClusterSchemas,
-    rules::RuleSet,
-    types::{Clock, Event},
-};
+use crate::{event::Event, types::Clock};
 
 /// The capacity of the engine's queue. A full queue slows down the watches, and loses no event.
 pub const EVENT_QUEUE_CAPACITY: usize = 1024;
@@ -41,31 +37,17 @@ pub fn snapshot_channel(first: Snapshot) -> (SnapshotPublisher, SnapshotReader) 
     (publisher, SnapshotReader { published: receiver, heartbeat })
 }
 
-/// Applies events in batches and publishes a snapshot after each, until all senders are gone. New rules and
-/// schemas take effect before the events that are queued.
+/// Applies events in batches and publishes a snapshot after each, until all senders are gone.
 pub async fn run(
     mut engine: Engine,
     mut events: mpsc::Receiver<Event>,
-    mut rules: watch::Receiver<Arc<RuleSet>>,
-    mut schemas: watch::Receiver<Arc<ClusterSchemas>>,
     publisher: SnapshotPublisher,
     clock: Clock,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut edition = 0;
-    loop {
+    while events.recv_many(&mut batch, BATCH).await > 0 {
         let mut changed = false;
-        tokio::select! {
-            biased;
-            Ok(()) = rules.changed() => {
-                engine.set_rules(rules.borrow_and_update().clone());
-                changed = true;
-            }
-            Ok(()) = schemas.changed() => changed = engine.set_schemas(&schemas.borrow_and_update().clone()),
-            received = events.recv_many(&mut batch, BATCH) => if received == 0 {
-                return;
-            }
-        }
         for event in batch.drain(..) {
             changed |= engine.apply(event);
         }

@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{ActiveRules, BaselineState, ClaimBlocks, ClaimEntry, DriftCounters, History};
+use super::{ActiveRules, BaselineState, ClaimBlocks, ClaimEntry, DriftCounters, History, Transition};
 use crate::types::{
-    Baseline, BaselineError, DownReason, Kind, Lock, Scope, Source, UnknownReason, VerdictKind, WatchHealth,
-    WatchSpec,
+    Baseline, BaselineError, DownReason, GroupKind, Kind, Lock, Scope, Source, UnknownReason, VerdictKind,
+    WatchHealth, WatchId, WatchSpec,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -37,12 +37,14 @@ pub struct Snapshot {
 pub struct KindState {
     pub kind: Arc<Kind>,
     /// Watches that never overlap, and entries for requested parts of the kind that cannot be watched.
-    pub watches: Vec<WatchState>,
+    pub watches: Arc<[WatchState]>,
     pub blocks: ClaimBlocks,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchState {
+    /// None for a requested part of the kind that cannot be watched.
+    pub id: Option<WatchId>,
     pub spec: Arc<WatchSpec>,
     pub health: WatchHealth,
     /// Whether a list was ever complete.
@@ -53,7 +55,7 @@ pub struct WatchState {
 
 impl Snapshot {
     pub fn watches(&self) -> impl Iterator<Item = &WatchState> {
-        self.kinds.iter().flat_map(|kind| &kind.watches)
+        self.kinds.iter().flat_map(|kind| kind.watches.iter())
     }
 
     pub(super) fn update_readiness(&mut self) {
@@ -73,13 +75,13 @@ impl Snapshot {
     #[must_use]
     pub fn scoped_to<'a>(&self, visible_scope: impl Fn(&Kind) -> Option<&'a Scope>) -> Self {
         // Looked up once per kind, not per object and transition.
-        let scopes: HashMap<(&str, &str), &Scope> = self
+        let scopes: HashMap<GroupKind<&str>, &Scope> = self
             .kinds
             .iter()
-            .filter_map(|state| Some(((&*state.kind.group, &*state.kind.kind), visible_scope(&state.kind)?)))
+            .filter_map(|state| Some((state.kind.group_kind(), visible_scope(&state.kind)?)))
             .collect();
-        let is_visible = |group: &str, kind: &str, namespace: &str| {
-            scopes.get(&(group, kind)).is_some_and(|scope| scope.has(namespace))
+        let is_visible = |kind: GroupKind<&str>, namespace: &str| {
+            scopes.get(&kind).is_some_and(|scope| scope.has(namespace))
         };
         let scope_kind = |state: &Arc<KindState>| state.scoped_to(visible_scope(&state.kind)?);
         let kinds: Vec<Arc<KindState>> = self.kinds.iter().filter_map(scope_kind).collect();
@@ -91,10 +93,9 @@ impl Snapshot {
             sequence: self.sequence,
             edition: self.edition,
             counters: Arc::new(self.counters.scoped_to(&is_visible)),
-            history: self.history.filtered(|transition| {
-                let key = &transition.key;
-                is_visible(&key.kind.group, &key.kind.kind, &key.namespace)
-            }),
+            history: self
+                .history
+                .filtered(|Transition { key, .. }| is_visible(key.kind.group_kind(), &key.namespace)),
             ready: self.ready,
             awaits_schemas: self.awaits_schemas,
             rules: Arc::new(rules),
@@ -113,8 +114,7 @@ impl Snapshot {
             && self.rules.same_content(&other.rules)
             && self.kinds.len() == other.kinds.len()
             && self.kinds.iter().zip(&other.kinds).all(|(own, other)| own.same_content(other))
-            && self.counters.detections == other.counters.detections
-            && self.counters.resolutions == other.counters.resolutions
+            && self.counters == other.counters
             && self.baselines.len() == other.baselines.len()
             && self.baselines.iter().zip(&*other.baselines).all(|(own, other)| own.same_content(other))
     }
@@ -123,7 +123,7 @@ impl Snapshot {
 impl KindState {
     /// The verdict to report: a claim whose watch is down is `unknown`, whatever its last verdict.
     pub fn reported_verdict(&self, entry: &ClaimEntry) -> (VerdictKind, Option<UnknownReason>) {
-        if self.is_stale(&entry.object.key.namespace, &entry.object.key.name) {
+        if self.is_stale(&entry.key().namespace, &entry.key().name) {
             (VerdictKind::Unknown, Some(UnknownReason::Stale))
         } else {
             (entry.claim.verdict.kind(), entry.claim.verdict.reason())
@@ -138,7 +138,7 @@ impl KindState {
 
     /// None if nothing of the kind is visible.
     fn scoped_to(self: &Arc<Self>, scope: &Scope) -> Option<Arc<Self>> {
-        let mut watches = self.watches.clone();
+        let mut watches = self.watches.to_vec();
         watches.retain(|watch| watch.spec.namespace.as_deref().is_none_or(|name| scope.has(name)));
         let blocks = self.blocks.scoped_to(|namespace| scope.has(namespace));
         if !scope.has("") && blocks.entries().next().is_none() {
@@ -149,7 +149,7 @@ impl KindState {
                 return None;
             }
         }
-        Some(Arc::new(Self { kind: self.kind.clone(), watches, blocks }))
+        Some(Arc::new(Self { kind: self.kind.clone(), watches: watches.into(), blocks }))
     }
 
     fn same_content(&self, other: &Self) -> bool {
@@ -163,13 +163,10 @@ impl KindState {
 impl BaselineState {
     /// None if no object that it declares is visible. Messages and lock holders are dropped: they may name
     /// objects that the caller may not see. So are skipped objects, whose namespace is unknown.
-    fn scoped_to(&self, is_visible: &impl Fn(&str, &str, &str) -> bool) -> Option<Self> {
+    fn scoped_to(&self, is_visible: &impl Fn(GroupKind<&str>, &str) -> bool) -> Option<Self> {
         let whole = &self.baseline;
         let mut objects = whole.objects.clone();
-        objects.retain(|declared| {
-            let name = &declared.object;
-            is_visible(&name.group, &name.kind, &name.namespace)
-        });
+        objects.retain(|declared| is_visible(declared.object.group_kind(), &declared.object.namespace));
         if objects.is_empty() {
             return None;
         }
@@ -269,6 +266,7 @@ mod tests {
     fn kind(kind: Kind, watches: &[Option<&str>]) -> Arc<KindState> {
         let kind = Arc::new(kind);
         let watch = |namespace: Option<&str>| WatchState {
+            id: None,
             spec: Arc::new(WatchSpec {
                 namespace: namespace.map(Into::into),
                 ..WatchSpec::all(kind.clone())
@@ -292,7 +290,7 @@ mod tests {
         let mut counters = DriftCounters::new(&[Source::Terraform]);
         for namespace in ["shop", "attic"] {
             let kind = Arc::new(Kind::deployment());
-            counters.init_key(CounterKey { kind, namespace: namespace.into(), source: Source::Terraform });
+            counters.init_key(&CounterKey { kind, namespace: namespace.into(), source: Source::Terraform });
         }
         let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "secrets in attic".into() };
         let snapshot = Snapshot {
@@ -317,9 +315,9 @@ mod tests {
             .map(|baseline| (&*baseline.name, baseline.objects.len(), baseline.skipped.len()))
             .collect();
         assert_eq!(counts, [("both", 1, 0), ("own", 1, 0)]);
-        assert!(scoped.counters.detections.keys().all(|key| &*key.namespace == "shop"));
-        assert!(scoped.counters.resolutions.keys().all(|(key, _)| &*key.namespace == "shop"));
-        assert!(!scoped.counters.detections.is_empty() && scoped.counters.actors.is_empty());
+        let namespaces: Vec<_> = scoped.counters.detections().map(|(key, _)| &*key.namespace).collect();
+        assert_eq!((namespaces, scoped.counters.actors().count()), (vec!["shop"], 0));
+        assert!(scoped.counters.resolutions().all(|(key, ..)| &*key.namespace == "shop"));
         assert!(!format!("{scoped:?}").contains("attic"), "{scoped:?}");
         assert!(
             baselines.iter().all(|baseline| baseline.fault.is_some() && baseline.lock.is_some()),

@@ -1,15 +1,16 @@
 //! The cache of objects and claims: copy-on-write blocks per kind, lists that are being received, and the
-//! index of autoscaled objects. Publishing a snapshot costs in proportion to the changes, not to the number
-//! of objects.
+//! index of autoscaled objects. After a publish, a write copies the block of the object and a pointer for each
+//! other block of its kind.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     mem,
     ops::Range,
+    ptr,
     sync::Arc,
 };
 
-use super::{ClaimEntry, claim::has_same_rule_inputs};
+use super::{ClaimEntry, claim::has_same_rule_inputs, shared_map::SharedMap};
 use crate::types::{LiveObject, ObjectKey, Source, WatchSpec};
 
 /// All claims on the objects of one kind, distributed over blocks by a hash of the objects' names.
@@ -19,7 +20,7 @@ use crate::types::{LiveObject, ObjectKey, Source, WatchSpec};
 pub struct ClaimBlocks {
     blocks: Vec<Arc<ClaimBlock>>,
     /// The number of claims in each namespace, by source.
-    namespaces: BTreeMap<Box<str>, [usize; Source::ALL.len()]>,
+    namespaces: SharedMap<String, [usize; Source::ALL.len()]>,
     claims: usize,
     objects: usize,
 }
@@ -47,7 +48,7 @@ impl ClaimBlock {
 
     /// The position of the claims on this object; empty where they would be inserted.
     fn range(&self, namespace: &str, name: &str) -> Range<usize> {
-        let order = |entry: &Arc<ClaimEntry>| entry.object.key.cmp_within_kind(namespace, name);
+        let order = |entry: &Arc<ClaimEntry>| entry.key().cmp_within_kind(namespace, name);
         let start = self.entries.partition_point(|entry| order(entry).is_lt());
         let length = self.entries[start..].iter().take_while(|entry| order(entry).is_eq()).count();
         start..start + length
@@ -69,11 +70,8 @@ impl ClaimBlocks {
     pub fn objects(&self) -> impl Iterator<Item = &Arc<LiveObject>> {
         self.blocks.iter().flat_map(|block| {
             // All claims on an object share it.
-            let by_object = block.entries.chunk_by(|one, next| Arc::ptr_eq(&one.object, &next.object));
-            by_object
-                .filter_map(|claims| claims.first())
-                .map(|entry| &entry.object)
-                .filter(|object| object.exists)
+            let by_object = block.entries.chunk_by(|one, next| ptr::eq(one.key(), next.key()));
+            by_object.filter_map(|claims| claims.first()?.object.live())
         })
     }
 
@@ -91,17 +89,17 @@ impl ClaimBlocks {
     }
 
     pub fn object(&self, namespace: &str, name: &str) -> Option<&Arc<LiveObject>> {
-        self.get(namespace, name).first().map(|entry| &entry.object).filter(|object| object.exists)
+        self.get(namespace, name).first()?.object.live()
     }
 
     /// The namespaces that have at least one claim.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.keys().map(|name| &**name)
+        self.namespaces.iter().map(|(name, _)| &**name)
     }
 
     /// Only the claims in visible namespaces. Blocks that are visible as a whole are shared.
     pub(super) fn scoped_to(&self, is_visible: impl Fn(&str) -> bool) -> Self {
-        let is_visible_entry = |entry: &Arc<ClaimEntry>| is_visible(&entry.object.key.namespace);
+        let is_visible_entry = |entry: &Arc<ClaimEntry>| is_visible(&entry.key().namespace);
         let blocks = self.blocks.iter().map(|block| {
             if block.entries.iter().all(is_visible_entry) {
                 return block.clone();
@@ -109,12 +107,20 @@ impl ClaimBlocks {
             let entries = block.entries.iter().filter(|entry| is_visible_entry(entry)).cloned().collect();
             Arc::new(ClaimBlock { version: block.version, entries })
         });
-        let mut scoped = Self { blocks: blocks.collect(), ..Self::default() };
-        let namespaces = self.namespaces.iter().filter(|(name, _)| is_visible(name));
-        scoped.namespaces.extend(namespaces.map(|(name, counts)| (name.clone(), *counts)));
+        let namespaces = self.namespaces.filtered(|name| is_visible(name));
+        let mut scoped = Self { blocks: blocks.collect(), namespaces, ..Self::default() };
         scoped.claims = scoped.entries().count();
         scoped.objects = scoped.objects().count();
         scoped
+    }
+
+    /// How many claims and namespaces the other blocks do not share.
+    #[cfg(test)]
+    pub(super) fn copied_since(&self, before: &Self) -> usize {
+        let is_shared = |block: &&Arc<ClaimBlock>| before.blocks.iter().any(|old| Arc::ptr_eq(old, block));
+        let copied = self.blocks.iter().filter(|block| !is_shared(block));
+        copied.map(|block| block.entries.len()).sum::<usize>()
+            + self.namespaces.copied_since(&before.namespaces)
     }
 
     pub(super) fn has_no_claims(&self, namespace: &str, source: Source) -> bool {
@@ -137,11 +143,15 @@ impl ClaimBlocks {
         }
         let changed = old_count != entries.len()
             || old.iter().zip(&entries).any(|(old, new)| !has_same_series(old, new));
-        let existed = old.first().is_some_and(|entry| entry.object.exists);
-        let old_sources: Vec<Source> = old.iter().map(|entry| entry.claim.source).collect();
-        self.count_namespace(namespace, &old_sources, &entries);
+        let exists =
+            |entries: &[Arc<ClaimEntry>]| entries.first().is_some_and(|entry| entry.object.live().is_some());
+        let existed = exists(old);
+        if !sources(old).eq(sources(&entries)) {
+            let old_sources: Vec<Source> = sources(old).collect();
+            self.count_namespace(namespace, &old_sources, &entries);
+        }
         self.claims = self.claims + entries.len() - old_count;
-        let exists = entries.first().is_some_and(|entry| entry.object.exists);
+        let exists = exists(&entries);
         self.objects = self.objects + usize::from(exists) - usize::from(existed);
         if self.claims > self.blocks.len() * BLOCK_CAPACITY {
             self.grow(version);
@@ -157,10 +167,7 @@ impl ClaimBlocks {
     }
 
     fn count_namespace(&mut self, namespace: &str, old: &[Source], new: &[Arc<ClaimEntry>]) {
-        if !self.namespaces.contains_key(namespace) {
-            self.namespaces.insert(namespace.into(), [0; Source::ALL.len()]);
-        }
-        let Some(counts) = self.namespaces.get_mut(namespace) else { return };
+        let counts = self.namespaces.get_or_default(namespace);
         for entry in new {
             counts[entry.claim.source as usize] += 1;
         }
@@ -178,18 +185,25 @@ impl ClaimBlocks {
         let mut blocks = vec![ClaimBlock { version, entries: Vec::new() }; count];
         // The order is kept: old blocks are sorted, and all claims of a new block come from one old block.
         for entry in old.iter().flat_map(|block| &block.entries) {
-            let key = &entry.object.key;
+            let key = entry.key();
             blocks[block_index(&key.namespace, &key.name, count)].entries.push(entry.clone());
         }
         self.blocks = blocks.into_iter().map(Arc::new).collect();
     }
 }
 
+fn sources(entries: &[Arc<ClaimEntry>]) -> impl Iterator<Item = Source> {
+    entries.iter().map(|entry| entry.claim.source)
+}
+
 fn has_same_series(a: &ClaimEntry, b: &ClaimEntry) -> bool {
     a.claim == b.claim
-        && a.object.facts.health == b.object.facts.health
-        && a.object.rule_inputs.labels == b.object.rule_inputs.labels
-        && a.object.report == b.object.report
+        && a.object.rule_inputs().labels == b.object.rule_inputs().labels
+        && match (a.object.live(), b.object.live()) {
+            (Some(a), Some(b)) => a.facts.health == b.facts.health && a.report == b.report,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
 }
 
 /// FNV-1a over namespace and name, separated by a zero byte, which no name contains.

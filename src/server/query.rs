@@ -97,7 +97,7 @@ pub(super) fn deployment_id(entry: &ClaimEntry) -> &str {
         Source::Helm => Some(&*declared.baseline),
         _ => None,
     });
-    declared.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
+    declared.or(entry.object.facts().instance.as_deref()).unwrap_or_else(|| entry.object.uid())
 }
 
 /// One claim, the kind of its object, and its verdict as of now: `unknown` while the watch of the object is down.
@@ -143,7 +143,7 @@ impl<'a> ClaimRow<'a> {
     }
 
     fn id(&self) -> ClaimId<'a> {
-        let key = &self.entry.object.key;
+        let key = self.entry.key();
         (&key.namespace, &key.name, &key.kind, self.entry.claim.source)
     }
 
@@ -163,7 +163,7 @@ impl<'a> ClaimRow<'a> {
     /// Whether every word occurs in the names, tools, paths or rules of the claim. Ignored differences count, because a
     /// rule's page links to the claims that it matches.
     fn contains_all(&self, words: &[String]) -> bool {
-        let (key, claim) = (&self.entry.object.key, &self.entry.claim);
+        let (key, claim) = (self.entry.key(), &self.entry.claim);
         let mut text = format!("{} {} {}/{}", key.kind.kind, key.kind, key.namespace, key.name);
         for declared in claim.declared_by() {
             text.extend([" ", &declared.address, " ", &declared.baseline]);
@@ -211,7 +211,7 @@ impl Filter {
 
     /// Compares everything but the kind.
     pub(super) fn selects(&self, row: &ClaimRow<'_>) -> bool {
-        self.selects_object(&row.entry.object.key, row.entry.claim.source)
+        self.selects_object(row.entry.key(), row.entry.claim.source)
             && self.deployment_id.as_deref().is_none_or(|id| id == deployment_id(row.entry))
             && (self.words.is_empty() || row.contains_all(&self.words))
     }
@@ -303,7 +303,7 @@ enum SortValue<'a> {
 
 impl SortKey {
     fn value<'a>(self, row: &ClaimRow<'a>) -> Option<SortValue<'a>> {
-        let key = &row.entry.object.key;
+        let key = row.entry.key();
         match self {
             Self::Id => Some(SortValue::Id),
             Self::Kind => Some(SortValue::Kind(&row.state.kind)),
@@ -317,7 +317,7 @@ impl SortKey {
             Self::Actor => row.worst().map(|worst| SortValue::Actor(worst.actor.as_str(), worst.manager)),
             Self::Severity => row.worst().map(|worst| SortValue::Severity(worst.severity)),
             Self::Onset => row.onset().map(SortValue::Onset),
-            Self::Health => Some(SortValue::Health(match row.entry.object.facts.health {
+            Self::Health => Some(SortValue::Health(match row.entry.object.facts().health {
                 Health::Unhealthy => 0,
                 Health::Degraded => 1,
                 Health::Unknown => 2,
@@ -451,8 +451,8 @@ mod tests {
     use crate::{
         engine::{Claim, ClaimBlocks, ClaimEntry, KindState},
         types::{
-            Difference, DriftKind, Episode, FieldClass, Ignored, Kind, LastKnown, LiveObject, ObjectKey,
-            Severity, Source, UnknownReason, Verdict,
+            ClaimedObject, Difference, DriftKind, Episode, FieldClass, Ignored, Kind, LastKnown, LiveObject,
+            ObjectKey, Severity, Source, UnknownReason, Verdict,
         },
     };
 
@@ -487,16 +487,15 @@ mod tests {
             ("b", Verdict::InSync),
         ];
         let kind = Arc::new(Kind::deployment());
-        let state = KindState { kind: kind.clone(), watches: Vec::new(), blocks: ClaimBlocks::default() };
+        let state = KindState { kind: kind.clone(), watches: Arc::default(), blocks: ClaimBlocks::default() };
         let mut entries: Vec<Arc<ClaimEntry>> = expected
             .iter()
             .map(|(name, verdict)| {
                 Arc::new(ClaimEntry {
-                    object: Arc::new(LiveObject {
+                    object: ClaimedObject::Live(Arc::new(LiveObject {
                         uid: "uid".into(),
-                        exists: true,
-                        ..LiveObject::absent(ObjectKey::new(kind.clone(), "shop", name))
-                    }),
+                        ..LiveObject::named(ObjectKey::new(kind.clone(), "shop", name))
+                    })),
                     claim: Claim {
                         source: Source::Annotation,
                         verdict: verdict.clone(),
@@ -506,10 +505,10 @@ mod tests {
                 })
             })
             .collect();
-        entries.sort_by(|a, b| a.object.key.name.cmp(&b.object.key.name));
+        entries.sort_by(|a, b| a.key().name.cmp(&b.key().name));
         let rows = entries.iter().map(|entry| ClaimRow::new(0, &state, entry));
         let sorted = Sort { key: SortKey::Urgency, descending: false }.sort_table(rows);
-        let names: Vec<&str> = sorted.iter().map(|row| &*row.entry.object.key.name).collect();
+        let names: Vec<&str> = sorted.iter().map(|row| &*row.entry.key().name).collect();
         assert_eq!(names, expected.map(|(name, _)| name));
     }
 }

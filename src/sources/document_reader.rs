@@ -232,7 +232,7 @@ mod tests {
     use super::{BaselineReader as _, DecodedDocuments, DocumentReader, KindScopes, ManifestText};
     use crate::{
         diff::{terraform::sensitive_fields, unpack},
-        types::{RedactionKey, SkipReason},
+        types::{GroupKind, RedactionKey, SkipReason},
     };
 
     fn read(reader: &mut DocumentReader, text: &str) -> DecodedDocuments {
@@ -280,7 +280,8 @@ mod tests {
         let text = "apiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: a}\n";
         let mut reader = DocumentReader::with_key(RedactionKey::new([1; 32]));
         assert_eq!(&*read(&mut reader, text).objects[0].object.namespace, "shop");
-        let scopes = KindScopes { namespaced: [(("example.com".into(), "Fleet".into()), false)].into() };
+        let fleets = GroupKind::new("example.com", "Fleet").into_owned();
+        let scopes = KindScopes { namespaced: [(fleets, false)].into() };
         let manifest = ManifestText { text, default_namespace: "shop", address: None };
         assert_eq!(&*reader.read([manifest], &scopes).objects[0].object.namespace, "");
     }

@@ -18,7 +18,11 @@ use super::{
     publisher::{Closed, DecodedBaseline, Publisher, ReadId, TrackedBaseline},
     requirements::SourceDeclarations,
 };
-use crate::types::{BaselineFault, Clock, Event, RedactionKey, Scope, Source, WatchMode};
+use crate::{
+    config::{RuntimeConfig, Settings},
+    event::Event,
+    types::{BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
+};
 
 /// Directories are polled, since mounted volumes deliver no change notifications.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,11 +30,11 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 const SCAN_TIME_SHARE: u32 = 50;
 const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The inputs and outputs of one source. `S` is the type of its settings.
-pub struct SourceContext<S> {
+/// The inputs and outputs of one source.
+pub struct SourceContext {
     pub client: Client,
     /// May change at any time; the source follows.
-    pub settings: watch::Receiver<Arc<S>>,
+    pub config: watch::Receiver<Arc<RuntimeConfig>>,
     pub events: mpsc::Sender<Event>,
     /// Receives all declared objects once every baseline that exists has been read, and after each change.
     pub declarations: watch::Sender<Arc<SourceDeclarations>>,
@@ -40,7 +44,7 @@ pub struct SourceContext<S> {
     pub key: RedactionKey,
 }
 
-impl<S> fmt::Debug for SourceContext<S> {
+impl fmt::Debug for SourceContext {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SourceContext").finish_non_exhaustive()
     }
@@ -103,7 +107,7 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
     const SOURCE: Source;
     const MAX_CONCURRENT_READS: usize;
 
-    type Settings: PartialEq + Send + Sync + 'static;
+    type Settings: Clone + PartialEq + Send + Sync + 'static;
     /// Identifies a baseline: a Secret, a release, a path.
     type Location: Clone + Ord + Send + Sync + 'static;
     /// State of one baseline that only this source needs.
@@ -112,12 +116,13 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
     /// The files that a scan finds.
     type Scan: Default + Send + 'static;
 
-    fn new(context: &SourceContext<Self::Settings>) -> Self;
+    fn new(context: &SourceContext) -> Self;
 
-    fn is_enabled(&self) -> bool;
+    /// The part of the settings that is about this source.
+    fn settings(settings: &Settings) -> Self::Settings;
 
-    /// Uses other settings from now on, and drops baselines that they exclude.
-    fn apply_settings(&mut self, settings: Arc<Self::Settings>, publisher: &mut Publisher<Self>);
+    /// Uses other settings from now on, and drops baselines that they exclude. The source is enabled.
+    fn apply_settings(&mut self, settings: Self::Settings, publisher: &mut Publisher<Self>);
 
     /// The objects that store baselines, and their namespaces.
     fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
@@ -160,7 +165,7 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
 /// Publishes all baselines of a source and every change to them, until the receiver of events is gone.
 ///
 /// Baselines that exist at the start are published before the source is reported as up; its declarations follow after that.
-pub(super) async fn run<S: BaselineSource>(context: SourceContext<S::Settings>) {
+pub(super) async fn run<S: BaselineSource>(context: SourceContext) {
     let mut publisher = Publisher::new(&context);
     let mut source = S::new(&context);
     while run_until_settings_change(&mut source, &mut publisher, &context).await.is_ok() {}
@@ -169,15 +174,20 @@ pub(super) async fn run<S: BaselineSource>(context: SourceContext<S::Settings>) 
 async fn run_until_settings_change<S: BaselineSource>(
     source: &mut S,
     publisher: &mut Publisher<S>,
-    SourceContext { client, settings, watch_mode, key, .. }: &SourceContext<S::Settings>,
+    SourceContext { client, config, watch_mode, key, .. }: &SourceContext,
 ) -> Result<(), Closed> {
-    let mut settings = settings.clone();
-    let current = settings.borrow_and_update().clone();
-    source.apply_settings(current.clone(), publisher);
+    let mut config = config.clone();
+    let settings = enabled_settings::<S>(&config.borrow_and_update());
+    let (mut queries, mut scope, mut next_scan) = (Vec::new(), Scope::default(), None);
+    if let Some(settings) = &settings {
+        source.apply_settings(settings.clone(), publisher);
+        (queries, scope) = source.queries();
+        next_scan = (!source.paths().is_empty()).then(Instant::now);
+    } else {
+        publisher.retain(|_| false);
+    }
     publisher.resume();
-    let (queries, scope) = source.queries();
     let mut cache = MetadataCache::start(client, queries, &scope, *watch_mode);
-    let mut next_scan = (!source.paths().is_empty()).then(Instant::now);
     // Reads run beside the loop: an operation on another baseline has to be published before its objects change.
     let mut reads = FuturesUnordered::new();
     loop {
@@ -199,14 +209,14 @@ async fn run_until_settings_change<S: BaselineSource>(
                 let read = source.read(&location, tracked, reader);
                 reads.push(async move { (location, id, read.await) });
             }
-            publisher.report(source.is_enabled(), cache.failures()).await?;
+            publisher.report(settings.is_some(), cache.failures()).await?;
             next_read = publisher.next_read().filter(|_| reads.len() < S::MAX_CONCURRENT_READS);
         }
         let wake = [next_scan, next_read, publisher.next_grace_end()].into_iter().flatten().min();
         tokio::select! {
             biased;
             () = publisher.closed() => return Err(Closed),
-            () = settings_changed(&mut settings, &current) => return Ok(()),
+            () = settings_changed::<S>(&mut config, settings.as_ref()) => return Ok(()),
             () = cache.update() => {}
             Some((location, id, (reader, result))) = reads.next() => {
                 finish_read(source, publisher, &location, id, reader, result);
@@ -252,9 +262,17 @@ fn finish_read<S: BaselineSource>(
     publisher.publish(location);
 }
 
-async fn settings_changed<T: PartialEq>(newest: &mut watch::Receiver<Arc<T>>, current: &T) {
-    while **newest.borrow_and_update() == *current {
-        if newest.changed().await.is_err() {
+/// The settings of a source; none if it is disabled.
+fn enabled_settings<S: BaselineSource>(config: &RuntimeConfig) -> Option<S::Settings> {
+    config.settings.sources.contains(&S::SOURCE).then(|| S::settings(&config.settings))
+}
+
+async fn settings_changed<S: BaselineSource>(
+    config: &mut watch::Receiver<Arc<RuntimeConfig>>,
+    current: Option<&S::Settings>,
+) {
+    while enabled_settings::<S>(&config.borrow_and_update()).as_ref() == current {
+        if config.changed().await.is_err() {
             // The sender is gone, so they never change.
             return std::future::pending().await;
         }

@@ -14,9 +14,12 @@ use super::{
     metadata_watch::{ApiFailure, health_of},
     requirements::SourceDeclarations,
 };
-use crate::types::{
-    Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject, Event, Lock,
-    RedactionKey, SkippedResource, WatchHealth,
+use crate::{
+    event::Event,
+    types::{
+        Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject, Lock,
+        RedactionKey, SkippedResource, WatchHealth,
+    },
 };
 
 /// The first delay after a baseline could not be read, or while it is being written.
@@ -225,7 +228,7 @@ pub(super) struct Publisher<S: BaselineSource> {
 pub(super) struct Closed;
 
 impl<S: BaselineSource> Publisher<S> {
-    pub(super) fn new(context: &SourceContext<S::Settings>) -> Self {
+    pub(super) fn new(context: &SourceContext) -> Self {
         Self {
             baselines: BTreeMap::new(),
             this_cluster: true,

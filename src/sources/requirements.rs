@@ -7,15 +7,21 @@ use std::{
 
 use crate::{
     diff::{is_secret, terraform::sensitive_fields},
-    types::{DeclaredObject, Kind, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope, WantedKind},
+    types::{
+        DeclaredObject, GroupKind, Kind, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope, WantedKind,
+    },
 };
 
 /// A kind in more namespaces than this is watched in all of them, since each namespace needs a watch of its own.
 const MAX_NAMESPACES: usize = 10;
 
-/// Kinds, by group and name, whose replicas an autoscaler may set.
-const SCALABLE: [(&str, &str); 4] =
-    [("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationController")];
+/// Kinds whose replicas an autoscaler may set.
+const SCALABLE: [GroupKind<&str>; 4] = [
+    GroupKind::new("apps", "Deployment"),
+    GroupKind::new("apps", "ReplicaSet"),
+    GroupKind::new("apps", "StatefulSet"),
+    GroupKind::new("", "ReplicationController"),
+];
 
 /// The declared objects of all baselines of one source.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +43,8 @@ impl SourceDeclarations {
 pub struct KindRequirements {
     /// Declared kinds, and single objects of kinds that are never listed as a whole.
     pub kinds: Vec<WantedKind>,
-    /// By group and kind: kinds whose objects are cached completely, and how they are redacted.
-    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>>,
+    /// Kinds whose objects are cached completely, and how they are redacted.
+    pub documents: BTreeMap<GroupKind, Arc<RedactionPolicy>>,
 }
 
 impl KindRequirements {
@@ -72,16 +78,16 @@ struct Declaration<'a> {
 
 /// The kinds of these objects, in an order that does not depend on theirs.
 fn required_kinds<'a>(objects: impl IntoIterator<Item = &'a DeclaredObject>) -> Vec<WantedKind> {
-    let mut kinds: BTreeMap<(&str, &str), DeclaredKind<'a>> = BTreeMap::new();
-    let mut guarded: BTreeMap<(&str, &str), DeclaredKind<'a>> = BTreeMap::new();
+    let mut kinds: BTreeMap<GroupKind<&str>, DeclaredKind<'a>> = BTreeMap::new();
+    let mut guarded: BTreeMap<GroupKind<&str>, DeclaredKind<'a>> = BTreeMap::new();
     for object in objects {
-        let ObjectRef { group, version, kind, namespace, name } = &object.object;
+        let ObjectRef { version, namespace, name, .. } = &object.object;
         let requires_selector = object.object.requires_selector();
         if requires_selector && namespace.is_empty() {
             continue;
         }
         let by_kind = if requires_selector { &mut guarded } else { &mut kinds };
-        let DeclaredKind { versions, objects } = by_kind.entry((group, kind)).or_default();
+        let DeclaredKind { versions, objects } = by_kind.entry(object.object.group_kind()).or_default();
         *versions.entry(version).or_default() += 1;
         let declaration = Declaration { is_partial: object.is_partial(), version };
         objects.entry((namespace, name)).or_default().push(declaration);
@@ -94,14 +100,14 @@ fn required_kinds<'a>(objects: impl IntoIterator<Item = &'a DeclaredObject>) -> 
         implicit: true,
         ..WantedKind::exactly(&Kind::autoscaler())
     });
-    let whole = kinds.iter().map(|((group, kind), declared)| declared.whole_kind(group, kind));
-    let single = guarded.iter().flat_map(|((group, kind), declared)| declared.single_objects(group, kind));
+    let whole = kinds.iter().map(|(kind, declared)| declared.whole_kind(*kind));
+    let single = guarded.iter().flat_map(|(kind, declared)| declared.single_objects(*kind));
     whole.chain(autoscalers).chain(single).collect()
 }
 
 impl DeclaredKind<'_> {
     /// The kind in the version of most declarations. Objects that are declared in another version are read in that one.
-    fn whole_kind(&self, group: &str, kind: &str) -> WantedKind {
+    fn whole_kind(&self, kind: GroupKind<&str>) -> WantedKind {
         let version = self.versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| *version);
         let mut versions: BTreeMap<Box<str>, NameSet> = BTreeMap::new();
         for ((namespace, name), declarations) in &self.objects {
@@ -110,17 +116,17 @@ impl DeclaredKind<'_> {
             }
         }
         let scope = scope_of(self.namespaces().collect());
-        WantedKind { versions: Arc::new(versions), ..requirement(group, version, kind, scope) }
+        WantedKind { versions: Arc::new(versions), ..requirement(kind, version, scope) }
     }
 
     fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(|(namespace, _)| *namespace)
     }
 
-    fn single_objects(&self, group: &str, kind: &str) -> Vec<WantedKind> {
+    fn single_objects(&self, kind: GroupKind<&str>) -> Vec<WantedKind> {
         let single = |((namespace, name), declarations): (&(&str, &str), &Vec<Declaration<'_>>)| {
             let scope = Scope::new([*namespace], []);
-            let kind = requirement(group, self.preferred_version(declarations), kind, scope);
+            let kind = requirement(kind, self.preferred_version(declarations), scope);
             WantedKind { name: Some((*name).into()), ..kind }
         };
         self.objects.iter().map(single).collect()
@@ -141,8 +147,8 @@ fn scope_of(namespaces: BTreeSet<&str>) -> Scope {
     if everywhere { Scope::default() } else { Scope::new(namespaces, []) }
 }
 
-fn requirement(group: &str, version: Option<&str>, kind: &str, scope: Scope) -> WantedKind {
-    let kind = WantedKind::exactly(&Kind::undiscovered(group, "", kind));
+fn requirement(kind: GroupKind<&str>, version: Option<&str>, scope: Scope) -> WantedKind {
+    let kind = WantedKind::exactly(&Kind::undiscovered(kind.group, "", kind.kind));
     WantedKind { version: version.map(Into::into), scope, ..kind }
 }
 
@@ -153,9 +159,9 @@ fn requirement(group: &str, version: Option<&str>, kind: &str, scope: Scope) -> 
 fn redaction_policies<'a>(
     process_key: &RedactionKey,
     baselines: impl Iterator<Item = (Option<&'a RedactionKey>, &'a [Arc<DeclaredObject>])> + Clone,
-) -> BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>> {
-    let mut policies: BTreeMap<(Box<str>, Box<str>), RedactionPolicy> = BTreeMap::new();
-    let kind_of = |declared: &DeclaredObject| (declared.object.group.clone(), declared.object.kind.clone());
+) -> BTreeMap<GroupKind, Arc<RedactionPolicy>> {
+    let mut policies: BTreeMap<GroupKind, RedactionPolicy> = BTreeMap::new();
+    let kind_of = |declared: &DeclaredObject| declared.object.group_kind().into_owned();
     for declared in baselines.clone().flat_map(|(_, objects)| objects) {
         let policy =
             policies.entry(kind_of(declared)).or_insert_with(|| RedactionPolicy::new(process_key.clone()));
@@ -182,7 +188,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::{
-        DeclaredObject, NameSet, ObjectRef, RedactionKey, Scope, redaction_policies, required_kinds,
+        DeclaredObject, GroupKind, NameSet, ObjectRef, RedactionKey, Scope, redaction_policies,
+        required_kinds,
     };
     use crate::types::{DeclaredBody, PackedJson, UnknownReason};
 
@@ -326,7 +333,7 @@ mod tests {
             (Some(&key(4)), &more),
         ];
         let policies = redaction_policies(&key(1), baselines.into_iter());
-        let policy = |kind: &str| &policies[&("".into(), kind.into())];
+        let policy = |kind: &str| &policies[&GroupKind::new("", kind).into_owned()];
         assert_eq!(policies.len(), 3);
         assert_eq!(policy("ConfigMap").keys(), [key(1), key(2), key(4)]);
         assert_eq!(policy("Secret").keys(), [key(1), key(4)], "all data of a Secret is redacted");

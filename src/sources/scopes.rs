@@ -9,7 +9,7 @@ use kube::Client;
 
 use super::metadata_watch::{ApiFailure, REQUEST_TIMEOUT};
 use crate::{
-    types::ObjectRef,
+    types::{GroupKind, ObjectRef},
     watch::{ApiError, DiscoveryClient, KindScope},
 };
 
@@ -67,8 +67,8 @@ pub fn is_cluster_scoped(group: &str, kind: &str) -> bool {
 /// Which custom kinds are namespaced. Unknown kinds are taken for namespaced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindScopes {
-    /// By group and kind, as the API server returned it.
-    pub(super) namespaced: BTreeMap<(Box<str>, Box<str>), bool>,
+    /// As the API server returned it.
+    pub(super) namespaced: BTreeMap<GroupKind, bool>,
 }
 
 /// The scopes that all reads of one source have discovered so far.
@@ -83,14 +83,13 @@ pub(super) struct SharedScopes {
 pub(super) struct ScopeDiscovery {
     /// Whether the scope of any kind became known.
     pub(super) is_new: bool,
-    /// By group and kind.
-    failures: BTreeMap<(Box<str>, Box<str>), ApiFailure>,
+    failures: BTreeMap<GroupKind, ApiFailure>,
 }
 
 impl ScopeDiscovery {
     /// Whether the API server answered for the kind of an object. The namespace of others may be wrong.
     pub(super) fn covers(&self, object: &ObjectRef) -> bool {
-        self.failures.is_empty() || !self.failures.contains_key(&(object.group.clone(), object.kind.clone()))
+        self.failures.is_empty() || !self.failures.contains_key(&object.group_kind().into_owned())
     }
 
     pub(super) fn into_failure(self) -> Option<ApiFailure> {
@@ -116,8 +115,8 @@ impl SharedScopes {
         objects: impl Iterator<Item = &'a ObjectRef>,
     ) -> ScopeDiscovery {
         let unknown = objects.filter(|object| scopes.is_namespaced(object).is_none());
-        let mut unknown: BTreeSet<_> =
-            unknown.map(|object| (object.group.clone(), object.kind.clone())).collect();
+        let mut unknown: BTreeSet<GroupKind> =
+            unknown.map(|object| object.group_kind().into_owned()).collect();
         let (known_before, mut failures) = (scopes.len(), BTreeMap::new());
         if !unknown.is_empty() {
             let mut discovery = self.discovery.lock().await;
@@ -125,20 +124,21 @@ impl SharedScopes {
             scopes.namespaced.extend(self.snapshot().namespaced);
             unknown.retain(|kind| !scopes.namespaced.contains_key(kind));
             let failed = if unknown.is_empty() { None } else { discovery.refresh().await.err() };
-            for (group, kind) in unknown {
+            for kind in unknown {
                 let unavailable = || ApiError::Connection("its API server is unavailable".to_owned());
-                let scope = discovery.kind_scope(&group, &kind);
+                let scope = discovery.kind_scope(&kind.group, &kind.kind);
                 let failure = match (&failed, scope) {
                     (Some(error), _) => Some(ApiFailure::new(error, "discover the kinds of the cluster")),
-                    (None, KindScope::Unavailable) => {
-                        Some(ApiFailure::new(&unavailable(), &format!("discover the kinds of {group}")))
-                    }
+                    (None, KindScope::Unavailable) => Some(ApiFailure::new(
+                        &unavailable(),
+                        &format!("discover the kinds of {}", kind.group),
+                    )),
                     (None, _) => None,
                 };
                 if let Some(failure) = failure {
-                    failures.insert((group, kind), failure);
+                    failures.insert(kind, failure);
                 } else if scope != KindScope::NotServed {
-                    scopes.namespaced.insert((group, kind), scope == KindScope::Namespaced);
+                    scopes.namespaced.insert(kind, scope == KindScope::Namespaced);
                 }
             }
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,18 +172,19 @@ impl KindScopes {
         if is_built_in(&object.group) {
             return Some(!is_cluster_scoped(&object.group, &object.kind));
         }
-        self.namespaced.get(&(object.group.clone(), object.kind.clone())).copied()
+        self.namespaced.get(&object.group_kind().into_owned()).copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::KindScopes;
-    use crate::types::ObjectRef;
+    use crate::types::{GroupKind, ObjectRef};
 
     #[test]
     fn namespace_is_completed_for_namespaced_kinds_and_removed_for_cluster_scoped_ones() {
-        let scopes = KindScopes { namespaced: [(("example.com".into(), "Fleet".into()), false)].into() };
+        let fleets = GroupKind::new("example.com", "Fleet").into_owned();
+        let scopes = KindScopes { namespaced: [(fleets, false)].into() };
         for (group, kind, declared, expected) in [
             ("apps", "Deployment", "", "shop"),
             ("apps", "Deployment", "ops", "ops"),

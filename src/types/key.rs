@@ -10,7 +10,7 @@ use std::{
 use ecow::EcoString;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, kind};
+use super::{GroupKind, Kind};
 
 /// A name or a resource version. Up to 15 bytes need no allocation; clones of a longer text share it.
 pub type ShortText = EcoString;
@@ -34,7 +34,7 @@ impl Eq for ObjectKey {}
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.kind.group, &self.kind.kind, &self.namespace, &self.name).hash(state);
+        (self.kind.group_kind(), &self.namespace, &self.name).hash(state);
     }
 }
 
@@ -83,8 +83,12 @@ impl ObjectRef {
         }
     }
 
-    /// See [`Kind::requires_selector`].
+    pub fn group_kind(&self) -> GroupKind<&str> {
+        GroupKind::new(&self.group, &self.kind)
+    }
+
+    /// See [`GroupKind::requires_selector`].
     pub fn requires_selector(&self) -> bool {
-        kind::requires_selector(&self.group, &self.kind)
+        self.group_kind().requires_selector()
     }
 }

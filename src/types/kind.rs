@@ -19,6 +19,30 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
+/// A resource type in whatever version, owned or borrowed: `GroupKind<&str>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKind<S = Box<str>> {
+    /// API group; empty for the core group.
+    pub group: S,
+    /// The name used in manifests, `Deployment`.
+    pub kind: S,
+}
+
+impl<'a> GroupKind<&'a str> {
+    pub const fn new(group: &'a str, kind: &'a str) -> Self {
+        Self { group, kind }
+    }
+
+    pub fn into_owned(self) -> GroupKind {
+        GroupKind { group: self.group.into(), kind: self.kind.into() }
+    }
+
+    /// Secrets hold credentials and Leases change every few seconds, so the exporter never lists all of them.
+    pub fn requires_selector(self) -> bool {
+        matches!((self.group, self.kind), ("", "Secret") | ("coordination.k8s.io", "Lease"))
+    }
+}
+
 /// The `apiVersion` of a kind in manifests: `apps/v1`, or `v1` for the core group.
 #[derive(Clone, Copy, Debug)]
 pub struct ApiVersion<'a>(pub &'a Kind);
@@ -45,7 +69,7 @@ impl Kind {
 
     /// `autoscaling/v2` `HorizontalPodAutoscaler`.
     pub fn autoscaler() -> Self {
-        Self::namespaced(AUTOSCALER.0, "v2", AUTOSCALER.1, "horizontalpodautoscalers")
+        Self::namespaced(AUTOSCALER.group, "v2", AUTOSCALER.kind, "horizontalpodautoscalers")
     }
 
     /// A kind that discovery has not returned. Its plural is unknown, so `plural` repeats the kind.
@@ -53,18 +77,22 @@ impl Kind {
         Self::namespaced(group, version, kind, kind)
     }
 
+    pub fn group_kind(&self) -> GroupKind<&str> {
+        GroupKind::new(&self.group, &self.kind)
+    }
+
     /// Whether group and kind are equal; versions may differ.
     pub fn is_same_type(&self, other: &Self) -> bool {
         self.group == other.group && self.kind == other.kind
     }
 
-    /// Whether this kind is watched only by name or selector: see [`requires_selector`].
+    /// Whether this kind is watched only by name or selector: see [`GroupKind::requires_selector`].
     pub fn requires_selector(&self) -> bool {
-        requires_selector(&self.group, &self.kind)
+        self.group_kind().requires_selector()
     }
 
     pub fn is_autoscaler(&self) -> bool {
-        (&*self.group, &*self.kind) == AUTOSCALER
+        self.group_kind() == AUTOSCALER
     }
 
     pub fn api_version(&self) -> String {
@@ -82,12 +110,7 @@ impl Kind {
     }
 }
 
-const AUTOSCALER: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
-
-/// Secrets hold credentials and Leases change every few seconds, so the exporter never lists all of them.
-pub(super) fn requires_selector(group: &str, kind: &str) -> bool {
-    matches!((group, kind), ("", "Secret") | ("coordination.k8s.io", "Lease"))
-}
+const AUTOSCALER: GroupKind<&str> = GroupKind::new("autoscaling", "HorizontalPodAutoscaler");
 
 /// `deployments.apps`, as kubectl writes a resource.
 impl fmt::Display for Kind {
@@ -101,7 +124,7 @@ impl fmt::Display for Kind {
 }
 
 /// A kind, or all kinds of a group, that settings or baselines request. The cluster may not serve it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WantedKind {
     /// API group; empty for the core group.
     pub group: Box<str>,

@@ -4,7 +4,6 @@ mod baseline;
 mod clock;
 mod closed_sets;
 mod difference;
-mod event;
 mod field_path;
 mod hash;
 mod key;
@@ -14,6 +13,8 @@ mod redaction;
 mod selector;
 mod status;
 mod verdict;
+mod watch;
+mod watch_config;
 
 pub use baseline::{
     Baseline, BaselineError, BaselineOrigin, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock,
@@ -26,13 +27,13 @@ pub use closed_sets::{
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
 pub use difference::{Difference, FieldManager, Finding};
-pub use event::{DownReason, Event, ObjectFilter, Unwatched, WatchHealth, WatchMode, WatchPlan, WatchSpec};
 pub use field_path::{FieldPath, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest};
 pub use key::{ObjectKey, ObjectRef, ShortText};
-pub use kind::{ApiVersion, Kind, KindName, ServedKind, ServedKinds, WantedKind};
+pub use kind::{ApiVersion, GroupKind, Kind, KindName, ServedKind, ServedKinds, WantedKind};
 pub use object::{
-    Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts, PackedJson, RuleInputs,
+    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts,
+    PackedJson, RuleInputs,
 };
 pub use redaction::{RedactionKey, RedactionPolicy, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector};
@@ -43,3 +44,8 @@ pub use status::{
 pub use verdict::{
     DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, WorstDifference,
 };
+pub use watch::{
+    DownReason, ObjectFilter, Unwatched, Watch, WatchHealth, WatchId, WatchIds, WatchMode, WatchPlan,
+    WatchSpec,
+};
+pub use watch_config::{DecodeConfig, WatchConfig};

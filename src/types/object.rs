@@ -1,6 +1,9 @@
-//! A live object, reduced to the parts that are compared and exposed.
+//! A live object, reduced to the parts that are compared and exposed, and the trace of one that does not exist.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use jiff::Timestamp;
 
@@ -12,8 +15,6 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveObject {
     pub key: ObjectKey,
-    /// False for a declared object that the API server does not have: see [`Self::absent`].
-    pub exists: bool,
     /// Distinguishes a recreated object from its predecessor of the same name.
     pub uid: Box<str>,
     pub resource_version: ShortText,
@@ -29,11 +30,10 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// The placeholder for an object that is declared and does not exist.
-    pub fn absent(key: ObjectKey) -> Self {
+    /// An object of which nothing but its name was read.
+    pub fn named(key: ObjectKey) -> Self {
         Self {
             key,
-            exists: false,
             uid: Box::default(),
             resource_version: ShortText::new(),
             rule_inputs: Arc::default(),
@@ -48,6 +48,62 @@ impl LiveObject {
     /// The status that its controller reports, if the source `status_hash` reads this kind.
     pub fn controller_status(&self) -> Option<&ControllerStatus> {
         self.report.as_ref()?.record.as_ref()
+    }
+}
+
+/// A declared object that the API server does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbsentObject {
+    pub key: ObjectKey,
+    /// As last read from the object, or else as declared: rules and series must not depend on whether the exporter was
+    /// restarted.
+    pub rule_inputs: Arc<RuleInputs>,
+}
+
+/// The object of a claim. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimedObject {
+    /// As last read.
+    Live(Arc<LiveObject>),
+    Absent(Arc<AbsentObject>),
+}
+
+impl ClaimedObject {
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Live(object) => &object.key,
+            Self::Absent(object) => &object.key,
+        }
+    }
+
+    pub fn rule_inputs(&self) -> &Arc<RuleInputs> {
+        match self {
+            Self::Live(object) => &object.rule_inputs,
+            Self::Absent(object) => &object.rule_inputs,
+        }
+    }
+
+    pub fn live(&self) -> Option<&Arc<LiveObject>> {
+        match self {
+            Self::Live(object) => Some(object),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// Those of an object about which nothing is known, if it does not exist.
+    pub fn facts(&self) -> &ObjectFacts {
+        static NONE: LazyLock<ObjectFacts> = LazyLock::new(ObjectFacts::default);
+        self.live().map_or(&NONE, |object| &object.facts)
+    }
+
+    /// Empty for an object that does not exist.
+    pub fn uid(&self) -> &str {
+        self.live().map_or("", |object| &object.uid)
+    }
+
+    /// None for an object that does not exist, or whose status the exporter does not read.
+    pub fn controller_status(&self) -> Option<&ControllerStatus> {
+        self.live().and_then(|object| object.controller_status())
     }
 }
 

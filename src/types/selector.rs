@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
 };
 
 /// A label selector. Requirements are sorted, so selectors that differ only in order are equal.
@@ -248,14 +248,6 @@ impl<'a> Extend<(&'a str, &'a str)> for NameSet {
         for (namespace, name) in objects {
             self.insert(namespace, name);
         }
-    }
-}
-
-/// Hashes the number of objects only: the engine looks up the `WatchSpec` of every event, and specs that differ in nothing but
-/// many names are rare.
-impl Hash for NameSet {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.count().hash(state);
     }
 }
 

@@ -16,50 +16,10 @@ use crate::{
         is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
-        Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ObjectFacts, ObjectKey,
-        Phase, RedactionPolicy, RuleInputs, StatusHashSpec, TerraformJobSpec, UnknownReason, WatchSpec,
+        DecodeConfig, Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
+        ObjectFacts, ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
     },
 };
-
-/// Which parts of objects are decoded and cached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DecodeConfig {
-    /// The prefix of the exporter's annotations: `<prefix>/spec-hash`, `<prefix>/ignore`.
-    pub annotation_prefix: Box<str>,
-    pub ignore_hash_annotations: bool,
-    /// The labels that rules match or that series carry, sorted.
-    pub label_names: Arc<[Box<str>]>,
-    /// Whether an annotation of the object may ignore differences.
-    pub honor_ignore_annotation: bool,
-    /// Kinds, by group and name, whose objects are cached whole because their fields are compared.
-    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>>,
-    /// Redaction of objects that kubectl applied; `None` if last-applied annotations are not a baseline.
-    pub last_applied: Option<Arc<RedactionPolicy>>,
-    /// Objects whose controllers record what they applied. The first spec that matches an object counts.
-    pub records: Arc<[StatusHashSpec]>,
-    pub jobs: Option<TerraformJobSpec>,
-}
-
-impl DecodeConfig {
-    /// The part that affects objects of this kind.
-    pub(super) fn for_kind(&self, kind: &Kind) -> Self {
-        let key = (kind.group.clone(), kind.kind.clone());
-        let policy = self.documents.get(&key).cloned();
-        let documents = policy.map(|policy| (key, policy)).into_iter().collect();
-        let records = self.records.iter().filter(|spec| spec.objects.matches(kind)).cloned().collect();
-        let jobs = self.jobs.clone().filter(|spec| spec.objects.matches(kind));
-        Self { documents, records, jobs, ..self.clone() }
-    }
-
-    pub(super) fn compares_fields_of(&self, kind: &Kind) -> bool {
-        self.last_applied.is_some() || self.redaction_of(kind).is_some()
-    }
-
-    /// How objects of this kind are redacted; `None` if they are not cached whole.
-    fn redaction_of(&self, kind: &Kind) -> Option<&Arc<RedactionPolicy>> {
-        self.documents.get(&(kind.group.clone(), kind.kind.clone()))
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
@@ -251,10 +211,9 @@ impl ObjectDecoder {
 
     fn new_object(&self, name: &str, namespace: &str, baseline: HashBaseline) -> LiveObject {
         LiveObject {
-            exists: true,
             rule_inputs: self.no_rule_inputs.clone(),
             hash_baseline: baseline,
-            ..LiveObject::absent(ObjectKey::new(self.spec.kind.clone(), namespace, name))
+            ..LiveObject::named(ObjectKey::new(self.spec.kind.clone(), namespace, name))
         }
     }
 

@@ -17,16 +17,16 @@ mod status;
 mod supervisor;
 mod watcher;
 
+pub use crate::types::DecodeConfig;
 pub use client::{ClusterConnection, ConnectError, client_from, client_from_kubeconfig, context_namespace};
-pub use decode::DecodeConfig;
 pub(crate) use discovery::DiscoveryClient;
 pub use discovery::{KindScope, find_kind, served_kinds};
 pub use metrics::{KindMetrics, WatchMetrics};
 pub(crate) use openapi::SchemaReader;
 pub use openapi::SchemaRequests;
 pub use permissions::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions};
-pub(crate) use planner::Planner;
 pub use planner::{Discovery, plan};
+pub(crate) use planner::{PlannedWatches, Planner};
 pub use request::{ApiError, object_url, request_with_timeout, root_cause};
 pub(crate) use supervisor::{WatchDeps, run_watchers};
 pub(crate) use watcher::Watcher;

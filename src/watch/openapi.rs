@@ -13,7 +13,7 @@ use http::{Request, StatusCode, header::ACCEPT};
 use kube::{Client, client::Body};
 use serde::Deserialize;
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Mutex, Notify, mpsc},
     time::{Instant, sleep_until},
 };
 use tracing::{debug, warn};
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     diff::manifest::{ClusterSchemas, CustomKind, Schemas},
+    event::Event,
     types::{Kind, WatchPlan},
 };
 
@@ -43,47 +44,49 @@ const POLL_INTERVAL: Duration = Duration::from_mins(1);
 /// Key of failures of the index, beside API versions.
 const INDEX: &str = "all";
 
-/// Requests schemas from a [`SchemaReader`]. Cheap to clone.
+/// Requests schemas from a [`SchemaReader`], and sends those that are known to the engine. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SchemaRequests {
-    schemas: watch::Sender<Arc<ClusterSchemas>>,
+    /// Locked until a change is in the queue, so that the newest schemas are the last ones there.
+    schemas: Arc<Mutex<ClusterSchemas>>,
+    events: mpsc::Sender<Event>,
     wake: Arc<Notify>,
 }
 
 impl SchemaRequests {
-    /// Requests the schemas of all custom resources of the plan whose fields are compared. Their diffs wait for them.
-    pub(super) fn request(&self, plan: &WatchPlan, config: &DecodeConfig) {
-        let watched = plan.watches.iter().map(|spec| &spec.kind);
+    /// Requests the schemas of all custom resources of the plan whose fields are compared. Their diffs wait for them, if the
+    /// engine receives this before their objects.
+    pub(super) async fn request(&self, plan: &WatchPlan, config: &DecodeConfig) {
+        let watched = plan.watches.iter().map(|watch| &watch.spec.kind);
         let compared = watched.filter(|kind| config.compares_fields_of(kind));
         let custom = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
         let kinds: BTreeSet<CustomKind> =
             custom.map(|kind| (kind.api_version().into(), kind.kind.clone())).collect();
-        if self.update(|schemas| schemas.track(&kinds)) {
+        if self.update(|schemas| schemas.track(&kinds)).await {
             self.wake.notify_one();
         }
     }
 
     /// Reads the schema of a kind again if it was requested.
-    pub(super) fn recheck(&self, kind: &Kind) {
-        if self.schemas.borrow().tracks(&kind.api_version(), &kind.kind) {
+    pub(super) async fn recheck(&self, kind: &Kind) {
+        if self.schemas.lock().await.tracks(&kind.api_version(), &kind.kind) {
             self.wake.notify_one();
         }
     }
 
-    /// Publishes the schemas if `update` returns true.
-    fn update(&self, update: impl FnOnce(&mut ClusterSchemas) -> bool) -> bool {
-        self.schemas.send_if_modified(|current| {
-            let mut updated = ClusterSchemas::clone(current);
-            let is_modified = update(&mut updated);
-            if is_modified {
-                *current = Arc::new(updated);
-            }
-            is_modified
-        })
+    /// Sends the schemas if `update` returns true.
+    async fn update(&self, update: impl FnOnce(&mut ClusterSchemas) -> bool) -> bool {
+        let mut schemas = self.schemas.lock().await;
+        let is_modified = update(&mut schemas);
+        if is_modified {
+            // Fails only if the engine has stopped, and then everything ends.
+            let _ = self.events.send(Event::Schemas(Arc::new(schemas.clone()))).await;
+        }
+        is_modified
     }
 }
 
-/// Reads requested schemas and publishes them.
+/// Reads requested schemas.
 pub(crate) struct SchemaReader {
     client: Client,
     timeout: Duration,
@@ -102,13 +105,13 @@ struct SchemaDocument {
 }
 
 impl SchemaReader {
-    /// Returns the reader, the handle that requests schemas, and the published schemas.
+    /// Returns the reader, and the handle that requests schemas.
     pub(crate) fn new(
         client: Client,
         config: WatcherConfig,
-    ) -> (Self, SchemaRequests, watch::Receiver<Arc<ClusterSchemas>>) {
-        let (sender, schemas) = watch::channel(Arc::default());
-        let requests = SchemaRequests { schemas: sender, wake: Arc::default() };
+        events: mpsc::Sender<Event>,
+    ) -> (Self, SchemaRequests) {
+        let requests = SchemaRequests { schemas: Arc::default(), events, wake: Arc::default() };
         let reader = Self {
             client,
             timeout: config.idle_timeout,
@@ -116,7 +119,7 @@ impl SchemaReader {
             documents: BTreeMap::new(),
             failures: BTreeMap::new(),
         };
-        (reader, requests, schemas)
+        (reader, requests)
     }
 
     pub(crate) async fn run(mut self) {
@@ -140,7 +143,7 @@ impl SchemaReader {
 
     /// Reads documents that are new. After the last attempt, diffs stop waiting for the schemas that are still missing.
     async fn read(&mut self, is_last_attempt: bool) {
-        let wanted = self.requests.schemas.borrow().tracked();
+        let wanted = self.requests.schemas.lock().await.tracked();
         self.documents.retain(|version, _| wanted.contains_key(version));
         self.failures.retain(|version, _| &**version == INDEX || wanted.contains_key(version));
         if wanted.is_empty() {
@@ -151,7 +154,9 @@ impl SchemaReader {
             Err(error) => {
                 self.report_failure(INDEX, &error.to_string());
                 if is_last_attempt || is_permanent(&error) {
-                    wanted.iter().for_each(|(version, kinds)| self.mark_unavailable(version, kinds));
+                    for (version, kinds) in &wanted {
+                        self.mark_unavailable(version, kinds).await;
+                    }
                 }
                 return;
             }
@@ -161,13 +166,13 @@ impl SchemaReader {
             let Some(url) = index.url(&version) else {
                 if is_last_attempt {
                     self.report_failure(&version, "the index does not list this version");
-                    self.mark_unavailable(&version, &kinds);
+                    self.mark_unavailable(&version, &kinds).await;
                 }
                 continue;
             };
             let document = SchemaDocument { url: url.into(), kinds };
             // A kind that left the plan and came back waits again for a document that has not changed.
-            let is_awaited = self.requests.schemas.borrow().is_pending(&version, &document.kinds);
+            let is_awaited = self.requests.schemas.lock().await.is_pending(&version, &document.kinds);
             if is_awaited || self.documents.get(&version) != Some(&document) {
                 self.read_document(version, document, is_last_attempt).await;
             }
@@ -181,7 +186,7 @@ impl SchemaReader {
             Err(error) => {
                 self.report_failure(&version, &error.to_string());
                 if is_last_attempt || is_permanent(&error) {
-                    self.mark_unavailable(&version, kinds);
+                    self.mark_unavailable(&version, kinds).await;
                 }
                 // The same document would fail again.
                 if matches!(error, ApiError::Malformed(_)) {
@@ -192,13 +197,14 @@ impl SchemaReader {
         };
         let (described, missing): (BTreeSet<_>, BTreeSet<_>) =
             kinds.iter().partition(|kind| schemas.has(&version, kind));
-        self.requests.update(|cluster| {
+        let set = |cluster: &mut ClusterSchemas| {
             // A kind that lost its schema loses the one that was read before, too.
             let empty = Arc::default();
             let described = described.iter().map(|kind| (kind, &schemas));
             let all = described.chain(missing.iter().map(|kind| (kind, &empty)));
             all.filter(|(kind, schemas)| cluster.set(&version, kind, schemas)).count() > 0
-        });
+        };
+        self.requests.update(set).await;
         if missing.is_empty() {
             self.failures.remove(&version);
             debug!(%version, %url, "Read the schemas of custom resources.");
@@ -224,10 +230,11 @@ impl SchemaReader {
         parsed.await.map_err(|error| malformed(&error))?.map_err(|error| malformed(&error))
     }
 
-    fn mark_unavailable(&self, version: &str, kinds: &BTreeSet<Box<str>>) {
-        self.requests.update(|cluster| {
+    async fn mark_unavailable(&self, version: &str, kinds: &BTreeSet<Box<str>>) {
+        let mark = |cluster: &mut ClusterSchemas| {
             kinds.iter().filter(|kind| cluster.mark_unavailable(version, kind)).count() > 0
-        });
+        };
+        self.requests.update(mark).await;
     }
 
     fn report_failure(&mut self, version: &str, reason: &str) {

@@ -12,7 +12,7 @@ use super::{
     discovery::served_kinds,
     planner::{Discovery, needs_discovery, plan},
 };
-use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, WatchHealth};
+use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, Watch, WatchHealth, WatchIds};
 
 /// Verbs on a resource that a feature needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +65,8 @@ pub async fn check_permissions(
         let served = served.map_err(|error| format!("discovery failed: {error}"))?;
         discovery = Discovery::Complete(served);
     }
-    let plan = plan(wanted, &discovery);
-    let watches = plan.watches.iter().map(|spec| RequiredPermission {
+    let plan = plan(wanted, &discovery, &mut WatchIds::default());
+    let watches = plan.watches.iter().map(|Watch { spec, .. }| RequiredPermission {
         group: spec.kind.group.clone(),
         resource: spec.kind.plural.clone(),
         verbs: WATCH_VERBS,

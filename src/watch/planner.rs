@@ -15,8 +15,9 @@ use tracing::{info, warn};
 
 use super::{WatcherConfig, discovery::DiscoveryClient};
 use crate::types::{
-    DownReason, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind, ServedKinds, Unwatched,
-    WantedKind, WatchHealth, WatchPlan, WatchSpec,
+    DecodeConfig, DownReason, GroupKind, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind,
+    ServedKinds, Unwatched, WantedKind, Watch, WatchConfig, WatchHealth, WatchId, WatchIds, WatchPlan,
+    WatchSpec,
 };
 
 /// With an unchanged `ETag` the response has no body.
@@ -45,9 +46,17 @@ impl Discovery {
     }
 }
 
-/// Publishes a new plan whenever the requested kinds or the served kinds change.
+/// The watches to keep open, and how to decode their objects.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedWatches {
+    pub(crate) plan: Arc<WatchPlan>,
+    pub(crate) decode: Arc<DecodeConfig>,
+}
+
+/// Publishes a new plan whenever the config or the served kinds change.
 pub(crate) struct Planner {
-    plans: watch::Sender<Arc<WatchPlan>>,
+    plans: watch::Sender<PlannedWatches>,
+    ids: WatchIds,
     discovery_client: DiscoveryClient,
     discovery: Discovery,
     /// Whether the last request failed, so that a failure is logged once.
@@ -58,33 +67,34 @@ impl Planner {
     /// Returns the planner and its plans. The first plan is made without discovery.
     pub(crate) fn new(
         client: Client,
-        config: WatcherConfig,
-        wanted: &[WantedKind],
-    ) -> (Self, watch::Receiver<Arc<WatchPlan>>) {
-        let discovery = Discovery::default();
-        let (plans, receiver) = watch::channel(Arc::new(plan(wanted, &discovery)));
-        let discovery_client = DiscoveryClient::new(client, config.idle_timeout);
-        (Self { plans, discovery_client, discovery, is_failing: false }, receiver)
+        timing: WatcherConfig,
+        config: &WatchConfig,
+    ) -> (Self, watch::Receiver<PlannedWatches>) {
+        let (discovery, mut ids) = (Discovery::default(), WatchIds::default());
+        let plan = Arc::new(plan(&config.kinds, &discovery, &mut ids));
+        let (plans, receiver) = watch::channel(PlannedWatches { plan, decode: config.decode.clone() });
+        let discovery_client = DiscoveryClient::new(client, timing.idle_timeout);
+        (Self { plans, ids, discovery_client, discovery, is_failing: false }, receiver)
     }
 
-    /// Runs forever. `wanted` extracts the requested kinds from the settings. Discovery runs only while a kind is
-    /// requested that needs it.
-    pub(crate) async fn run<S>(
+    /// Runs forever. `select` returns the part of the config to follow. Discovery runs only while a kind is requested that
+    /// needs it.
+    pub(crate) async fn run<C>(
         mut self,
-        mut settings: watch::Receiver<Arc<S>>,
-        wanted: impl Fn(&S) -> Vec<WantedKind>,
+        mut config: watch::Receiver<Arc<C>>,
+        select: impl Fn(&C) -> &WatchConfig,
     ) {
         let mut next_discovery = Instant::now();
         loop {
-            let wanted = wanted(&settings.borrow_and_update().clone());
-            self.publish(plan(&wanted, &self.discovery), &wanted);
-            let needs_discovery = wanted.iter().any(needs_discovery);
+            let current = select(&config.borrow_and_update()).clone();
+            self.publish(&current);
+            let needs_discovery = current.kinds.iter().any(needs_discovery);
             let discovery = async {
                 sleep_until(next_discovery).await;
                 self.discover().await;
             };
             tokio::select! {
-                () = changed(&mut settings) => {}
+                () = changed(&mut config, |config| *select(config) != current) => {}
                 () = discovery, if needs_discovery => next_discovery = Instant::now() + DISCOVERY_INTERVAL,
             }
         }
@@ -111,9 +121,10 @@ impl Planner {
         }
     }
 
-    fn publish(&self, plan: WatchPlan, wanted: &[WantedKind]) {
-        let previous = self.plans.borrow().clone();
-        if *previous == plan {
+    fn publish(&mut self, WatchConfig { kinds: wanted, decode }: &WatchConfig) {
+        let plan = plan(wanted, &self.discovery, &mut self.ids);
+        let PlannedWatches { plan: previous, decode: previous_decode } = self.plans.borrow().clone();
+        if *previous == plan && previous_decode == *decode {
             return;
         }
         for unwatched in plan.unwatched.iter().filter(|unwatched| !previous.unwatched.contains(unwatched)) {
@@ -122,9 +133,11 @@ impl Planner {
             }
         }
         let is_watched_in = |version: &str, kind: &Kind| {
-            plan.watches.iter().any(|spec| spec.kind.is_same_type(kind) && *spec.kind.version == *version)
+            let mut kinds = plan.watches.iter().map(|watch| &watch.spec.kind);
+            kinds.any(|watched| watched.is_same_type(kind) && *watched.version == *version)
         };
-        for spec in plan.watches.iter().filter(|spec| !previous.watches.contains(spec)) {
+        let known: HashSet<WatchId> = previous.watches.iter().map(|watch| watch.id).collect();
+        for Watch { spec, .. } in plan.watches.iter().filter(|watch| !known.contains(&watch.id)) {
             let in_other_version = |want: &&WantedKind| {
                 let version = want.version.as_ref().filter(|_| !want.implicit);
                 want.matches(&spec.kind) && version.is_some_and(|version| !is_watched_in(version, &spec.kind))
@@ -134,23 +147,23 @@ impl Planner {
                 info!(watch = %spec, %version, %requested, "The requested version is not served.");
             }
         }
-        self.plans.send_replace(Arc::new(plan));
+        self.plans.send_replace(PlannedWatches { plan: Arc::new(plan), decode: decode.clone() });
     }
 }
 
-/// Never resolves once the settings cannot change any more.
-async fn changed<S>(settings: &mut watch::Receiver<Arc<S>>) {
-    if settings.changed().await.is_err() {
+/// Waits for another config. Never resolves once the config cannot change any more.
+async fn changed<C>(config: &mut watch::Receiver<Arc<C>>, is_other: impl Fn(&C) -> bool) {
+    if config.wait_for(|config| is_other(config)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
 /// Plans the watches. The result does not depend on the order of `wanted`, and every object is reported by exactly one
 /// watch: a relist can delete the objects that it lacks.
-pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
+pub fn plan(wanted: &[WantedKind], discovery: &Discovery, ids: &mut WatchIds) -> WatchPlan {
     let mut wanted: Vec<&WantedKind> = wanted.iter().collect();
     wanted.sort();
-    let mut kinds: BTreeMap<(Box<str>, Box<str>), KindPlan> = BTreeMap::new();
+    let mut kinds: BTreeMap<GroupKind, KindPlan> = BTreeMap::new();
     let mut unwatched = BTreeMap::new();
     for want in wanted {
         for resolution in resolve(want, discovery) {
@@ -160,7 +173,7 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
                 }
                 Resolution::Kind { kind, rank } => match refusal(want, &kind) {
                     None => {
-                        let key = (kind.kind.clone(), kind.group.clone());
+                        let key = kind.group_kind().into_owned();
                         // An implicit request does not choose the version.
                         let rank = if want.implicit { usize::MAX } else { rank };
                         let kind_plan = kinds.entry(key).or_insert_with(|| KindPlan::new(rank, &kind));
@@ -178,8 +191,10 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
             }
         }
     }
+    let mut kinds: Vec<KindPlan> = kinds.into_values().collect();
+    kinds.sort_by(|a, b| (&a.kind.kind, &a.kind.group).cmp(&(&b.kind.kind, &b.kind.group)));
     let mut specs = Vec::new();
-    for kind_plan in kinds.into_values() {
+    for kind_plan in kinds {
         let kind = kind_plan.kind.clone();
         let (of_kind, refusal) = kind_plan.watch_specs();
         specs.extend(of_kind.into_iter().map(Arc::new));
@@ -197,7 +212,7 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
         .filter(|(kind, _)| !is_fully_watched(kind))
         .map(|(kind, health)| Unwatched { spec: Arc::new(WatchSpec::none(kind)), health })
         .collect();
-    WatchPlan { watches: specs, unwatched, served: discovery.served().cloned() }
+    WatchPlan { watches: ids.assign(specs), unwatched, served: discovery.served().cloned() }
 }
 
 fn refused(reason: &str) -> WatchHealth {

@@ -17,9 +17,13 @@ use tracing::{error, info, warn};
 use super::{
     ApiError, DecodeConfig, SchemaRequests, WatchMetrics, WatcherConfig,
     decode::{Decoded, ObjectDecoder},
+    planner::PlannedWatches,
     watcher::{Backoff, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherEvent},
 };
-use crate::types::{DownReason, Event, LiveObject, WatchHealth, WatchPlan, WatchSpec};
+use crate::{
+    event::Event,
+    types::{DownReason, LiveObject, Watch, WatchHealth, WatchId, WatchPlan},
+};
 
 /// What all watchers share.
 #[derive(Clone)]
@@ -34,19 +38,13 @@ pub(crate) struct WatchDeps {
 
 /// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues, unless its
 /// [`DecodeConfig`] changes. A watcher that panics is reported as down and restarted; the others continue.
-pub(crate) async fn run_watchers(
-    mut plans: watch::Receiver<Arc<WatchPlan>>,
-    mut decode_configs: watch::Receiver<Arc<DecodeConfig>>,
-    deps: WatchDeps,
-) {
-    let decode_config = decode_configs.borrow_and_update().clone();
+pub(crate) async fn run_watchers(mut plans: watch::Receiver<PlannedWatches>, deps: WatchDeps) {
+    let decode_config = plans.borrow().decode.clone();
     let mut supervisor = Supervisor { deps, decode_config, tasks: JoinSet::new(), watchers: HashMap::new() };
     loop {
-        let plan = plans.borrow_and_update().clone();
-        supervisor.decode_config = decode_configs.borrow_and_update().clone();
-        if supervisor.apply_plan(&plan).await.is_err()
-            || supervisor.supervise(&mut plans, &mut decode_configs).await.is_err()
-        {
+        let PlannedWatches { plan, decode } = plans.borrow_and_update().clone();
+        supervisor.decode_config = decode;
+        if supervisor.apply_plan(&plan).await.is_err() || supervisor.supervise(&mut plans).await.is_err() {
             return;
         }
     }
@@ -61,7 +59,7 @@ struct Supervisor {
 }
 
 struct RunningWatcher {
-    spec: Arc<WatchSpec>,
+    watch: Watch,
     decode_config: DecodeConfig,
     /// Delays restarts after panics.
     backoff: Backoff,
@@ -72,11 +70,11 @@ impl Supervisor {
     /// Stops watchers, sends the plan, then starts watchers. In this order the engine never receives an event of a watch
     /// that is not in its plan.
     async fn apply_plan(&mut self, plan: &Arc<WatchPlan>) -> Result<(), ReceiverClosed> {
-        let planned: HashSet<&Arc<WatchSpec>> = plan.watches.iter().collect();
+        let planned: HashSet<WatchId> = plan.watches.iter().map(|watch| watch.id).collect();
         let mut stopping = HashSet::new();
         for (id, watcher) in &self.watchers {
-            let decode_config = self.decode_config.for_kind(&watcher.spec.kind);
-            if !planned.contains(&watcher.spec) || watcher.decode_config != decode_config {
+            let decode_config = self.decode_config.for_kind(&watcher.watch.spec.kind);
+            if !planned.contains(&watcher.watch.id) || watcher.decode_config != decode_config {
                 watcher.task.abort();
                 stopping.insert(*id);
             }
@@ -93,25 +91,20 @@ impl Supervisor {
                 self.restart_panicked(result).await?;
             }
         }
-        self.deps.schemas.request(plan, &self.decode_config);
+        self.deps.schemas.request(plan, &self.decode_config).await;
         self.send(Event::WatchPlan(plan.clone())).await?;
-        let running: HashSet<Arc<WatchSpec>> =
-            self.watchers.values().map(|watcher| watcher.spec.clone()).collect();
-        for spec in plan.watches.iter().filter(|spec| !running.contains(*spec)) {
-            let selector = spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
-            info!(watch = %spec, selector, "Watching.");
+        let running: HashSet<WatchId> = self.watchers.values().map(|watcher| watcher.watch.id).collect();
+        for watch in plan.watches.iter().filter(|watch| !running.contains(&watch.id)) {
+            let selector = watch.spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
+            info!(watch = %watch.spec, selector, "Watching.");
             let backoff = Backoff::new(self.deps.config.initial_backoff, self.deps.config.max_backoff);
-            self.start(spec.clone(), backoff, Duration::ZERO);
+            self.start(watch.clone(), backoff, Duration::ZERO);
         }
         Ok(())
     }
 
-    /// Restarts watchers that panic, until the plan or the configuration changes.
-    async fn supervise(
-        &mut self,
-        plans: &mut watch::Receiver<Arc<WatchPlan>>,
-        decode_configs: &mut watch::Receiver<Arc<DecodeConfig>>,
-    ) -> Result<(), ReceiverClosed> {
+    /// Restarts watchers that panic, until the plan changes.
+    async fn supervise(&mut self, plans: &mut watch::Receiver<PlannedWatches>) -> Result<(), ReceiverClosed> {
         loop {
             tokio::select! {
                 changed = plans.changed() => {
@@ -124,21 +117,17 @@ impl Supervisor {
                     }
                     return Err(ReceiverClosed);
                 }
-                Ok(()) = decode_configs.changed() => return Ok(()),
                 Some(result) = self.tasks.join_next_with_id() => self.restart_panicked(result).await?,
             }
         }
     }
 
-    fn start(&mut self, spec: Arc<WatchSpec>, backoff: Backoff, delay: Duration) {
+    fn start(&mut self, watch: Watch, backoff: Backoff, delay: Duration) {
+        let spec = &watch.spec;
         let decode_config = self.decode_config.for_kind(&spec.kind);
         let WatchDeps { client, events, metrics, config, schemas } = self.deps.clone();
-        let handler = EngineHandler {
-            spec: spec.clone(),
-            decoder: ObjectDecoder::new(spec.clone(), &decode_config),
-            events,
-            schemas,
-        };
+        let decoder = ObjectDecoder::new(spec.clone(), &decode_config);
+        let handler = EngineHandler { watch: watch.clone(), decoder, events, schemas };
         let metrics = metrics.for_kind(&spec.kind);
         let watcher = Watcher::new(spec.clone(), client, config, metrics, handler);
         let task = self.tasks.spawn(async move {
@@ -147,18 +136,19 @@ impl Supervisor {
             }
             watcher.run().await;
         });
-        self.watchers.insert(task.id(), RunningWatcher { spec, decode_config, backoff, task });
+        self.watchers.insert(task.id(), RunningWatcher { watch, decode_config, backoff, task });
     }
 
     fn remove_stopped(&mut self, id: Id, plan: &WatchPlan) {
-        let Some(RunningWatcher { spec: stopped, .. }) = self.watchers.remove(&id) else { return };
-        if plan.watches.contains(&stopped) {
+        let Some(RunningWatcher { watch, .. }) = self.watchers.remove(&id) else { return };
+        if plan.watches.iter().any(|planned| planned.id == watch.id) {
             return;
         }
+        let stopped = watch.spec;
         if !plan.is_watched(&stopped.kind) {
             self.deps.metrics.remove_kind(&stopped.kind);
         }
-        let continues = |spec: &Arc<WatchSpec>| {
+        let continues = |Watch { spec, .. }: &Watch| {
             spec.is_same_request(&stopped) && spec.selects_by_name() == stopped.selects_by_name()
         };
         if !plan.watches.iter().any(continues) {
@@ -169,15 +159,15 @@ impl Supervisor {
     /// A watcher returns only when the engine has stopped. Any other end is a panic.
     async fn restart_panicked(&mut self, result: Result<(Id, ()), JoinError>) -> Result<(), ReceiverClosed> {
         let Err(panic) = result else { return Err(ReceiverClosed) };
-        let Some(RunningWatcher { spec, mut backoff, .. }) = self.watchers.remove(&panic.id()) else {
+        let Some(RunningWatcher { watch, mut backoff, .. }) = self.watchers.remove(&panic.id()) else {
             return Ok(());
         };
-        error!(watch = %spec, error = %panic, "A watcher panicked; restarting it.");
+        error!(watch = %watch.spec, error = %panic, "A watcher panicked; restarting it.");
         let reason = DownReason::Error;
         let health = WatchHealth::Down { reason, message: "the watcher panicked; see the log".into() };
-        self.send(Event::WatchHealth(spec.clone(), health)).await?;
+        self.send(Event::WatchHealth(watch.id, health)).await?;
         let delay = backoff.next_delay();
-        self.start(spec, backoff, delay);
+        self.start(watch, backoff, delay);
         Ok(())
     }
 
@@ -188,7 +178,7 @@ impl Supervisor {
 
 /// Decodes objects for the engine and sends it the events of one watch.
 struct EngineHandler {
-    spec: Arc<WatchSpec>,
+    watch: Watch,
     decoder: ObjectDecoder,
     events: mpsc::Sender<Event>,
     schemas: SchemaRequests,
@@ -210,37 +200,37 @@ impl WatchHandler for EngineHandler {
     }
 
     async fn handle(&self, event: WatcherEvent<Decoded>) -> Result<(), ReceiverClosed> {
-        let spec = self.spec.clone();
-        let deleted = |watch: Arc<WatchSpec>, object: &LiveObject| {
+        let id = self.watch.id;
+        let deleted = |object: &LiveObject| {
             let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
-            Event::Deleted { watch, namespace, name }
+            Event::Deleted { watch: id, namespace, name }
         };
         let event = match event {
-            WatcherEvent::Listed(Decoded::Object(object)) => Event::Listed(spec, object),
-            WatcherEvent::Applied(Decoded::Object(object)) => Event::Applied(spec, object),
+            WatcherEvent::Listed(Decoded::Object(object)) => Event::Listed(id, object),
+            WatcherEvent::Applied(Decoded::Object(object)) => Event::Applied(id, object),
             // An object that is filtered out now may have passed the filter before.
             WatcherEvent::Deleted(Decoded::Object(object) | Decoded::Filtered(object))
-            | WatcherEvent::Applied(Decoded::Filtered(object)) => deleted(spec, &object),
+            | WatcherEvent::Applied(Decoded::Filtered(object)) => deleted(&object),
             WatcherEvent::Listed(Decoded::Unnamed)
             | WatcherEvent::Applied(Decoded::Unnamed)
             | WatcherEvent::Deleted(Decoded::Unnamed) => {
-                warn!(watch = %self.spec, "Skipping an object without a readable name.");
+                warn!(watch = %self.watch.spec, "Skipping an object without a readable name.");
                 return Ok(());
             }
             // Another watch reports objects that this one excludes.
             WatcherEvent::Listed(Decoded::Filtered(_) | Decoded::Excluded(_))
             | WatcherEvent::Applied(Decoded::Excluded(_))
             | WatcherEvent::Deleted(Decoded::Excluded(_)) => return Ok(()),
-            WatcherEvent::ListStarted => Event::ListStarted(spec),
-            WatcherEvent::ListEnded => Event::ListEnded(spec),
-            WatcherEvent::Up => Event::WatchHealth(spec, WatchHealth::Up),
+            WatcherEvent::ListStarted => Event::ListStarted(id),
+            WatcherEvent::ListEnded => Event::ListEnded(id),
+            WatcherEvent::Up => Event::WatchHealth(id, WatchHealth::Up),
             WatcherEvent::Interrupted => {
-                self.schemas.recheck(&self.spec.kind);
+                self.schemas.recheck(&self.watch.spec.kind).await;
                 return Ok(());
             }
             WatcherEvent::Failed(_, error) => {
                 let (reason, message) = (error.down_reason(), error.to_string().into());
-                Event::WatchHealth(spec, WatchHealth::Down { reason, message })
+                Event::WatchHealth(id, WatchHealth::Down { reason, message })
             }
         };
         self.events.send(event).await.map_err(|_| ReceiverClosed)

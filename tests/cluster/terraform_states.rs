@@ -12,12 +12,13 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::StateLocations,
+    config::{RuntimeConfig, Settings, StateLocations},
+    event::Event,
     sources::{
         KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
-    types::{Baseline, BaselineOrigin, Clock, Event, Scope, WatchHealth, WatchMode},
+    types::{Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, WatchHealth, WatchMode},
     watch::{ClusterConnection, client_from},
 };
 use serde_json::{Value, json};
@@ -114,15 +115,15 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         ClusterConnection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
     let client = cluster.block_on(client_from(&connection)).unwrap();
     let key = random_key().unwrap();
-    let sources =
-        StateLocations { enabled: true, scope: Scope::new(["terraform"], []), ..StateLocations::default() };
-    let (_sources, sources) = watch::channel(Arc::new(sources));
+    let terraform = StateLocations { scope: Scope::new(["terraform"], []), ..StateLocations::default() };
+    let settings = Settings { sources: vec![Source::Terraform], terraform, ..Settings::default() };
+    let (_config, config) = watch::channel(Arc::new(RuntimeConfig::new(settings)));
     let (sender, mut changes) = mpsc::channel(16);
     let (declares, mut read) = watch::channel(Arc::default());
     let own_key = key.clone();
     let inputs = SourceContext {
         client,
-        settings: sources,
+        config,
         events: sender,
         declarations: declares,
         clock: Clock::system(),
@@ -144,7 +145,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, WatchHealth::Up)));
         read.changed().await.unwrap();
         let requirements = KindRequirements::from_declarations(&own_key, [&**read.borrow()].into_iter());
-        let redaction = requirements.documents[&("".into(), "ConfigMap".into())].clone();
+        let redaction = requirements.documents[&GroupKind::new("", "ConfigMap").into_owned()].clone();
         assert_eq!(redaction.fields("v1", "shop", "c0"), ["data"]);
         assert_eq!(redaction.keys().len(), 2, "the key of the process and the key of the baseline");
     });

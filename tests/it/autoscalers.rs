@@ -1,7 +1,7 @@
 //! Autoscalers as actors of replica drift: in any order of events, and when they change or go away.
 
 use drift_exporter::{
-    types::{ResolutionCause, WantedKind, WatchHealth},
+    types::{ResolutionCause, WantedKind, WatchHealth, WatchIds},
     watch::plan,
 };
 use serde_json::{Value, json};
@@ -71,8 +71,8 @@ async fn scale_status(exporter: &ExporterFixture, name: &str) -> String {
 /// The number of detected episodes, and the causes of their resolutions.
 fn episodes(exporter: &ExporterFixture) -> (u64, Vec<ResolutionCause>) {
     let counters = exporter.snapshot().counters.clone();
-    let ended = counters.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
-    (counters.detections.values().sum(), ended.collect())
+    let ended = counters.resolutions().filter(|(.., count)| *count > 0).map(|(_, cause, _)| cause);
+    (counters.detections().map(|(_, count)| count).sum(), ended.collect())
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,11 +223,11 @@ async fn cluster_without_autoscaling_api_opens_no_watch() {
 fn check_plan(explicit: &[&str], implicit: &str, streams: &[&str]) {
     let implicit = WantedKind { implicit: true, ..want(implicit) };
     let wanted: Vec<WantedKind> = explicit.iter().map(|text| want(text)).chain([implicit]).collect();
-    let plan = plan(&wanted, &cluster());
+    let plan = plan(&wanted, &cluster(), &mut WatchIds::default());
     assert_eq!(describe_streams(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
     for (namespace, name) in [("a", "x"), ("b", "x"), ("z", "x")] {
-        let count = plan.watches.iter().filter(|spec| spec.delivers(namespace, name)).count();
+        let count = plan.watches.iter().filter(|watch| watch.spec.delivers(namespace, name)).count();
         assert!(count <= 1, "{namespace} {streams:?}");
     }
 }

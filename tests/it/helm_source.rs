@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::ReleaseLocations,
+    config::{ReleaseLocations, Settings},
+    event::Event,
     sources::helm::decode,
     types::{
-        Baseline, BaselineFault, BaselineOrigin, DownReason, Event, Scope, SkipReason, Source, WatchHealth,
+        Baseline, BaselineFault, BaselineOrigin, DownReason, Scope, SkipReason, Source, WatchHealth,
         WatchMode,
     },
 };
@@ -25,8 +26,8 @@ use crate::{
     terraform_state::bomb,
 };
 
-pub(crate) fn enabled() -> ReleaseLocations {
-    ReleaseLocations { enabled: true, ..ReleaseLocations::default() }
+pub(crate) fn enabled() -> Settings {
+    Settings { sources: vec![Source::Helm], ..Settings::default() }
 }
 
 /// A manifest of ConfigMaps, each from its own template.
@@ -344,15 +345,15 @@ async fn both_storage_drivers_are_watched_and_forbidden_is_reported() {
     source.expect_up().await;
 
     let scope = Scope::new(["ops"], []);
-    source.settings.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
+    source.set(Settings { helm: ReleaseLocations { scope, ..ReleaseLocations::default() }, ..enabled() });
     for _ in 0..2 {
         assert!(matches!(source.next().await, SourceEvent::Removed(name) if name.starts_with("shop/web")));
     }
     server.forbid("secrets", "ops");
-    source.settings.send_replace(Arc::new(ReleaseLocations { enabled: false, ..enabled() }));
+    source.set(Settings::default());
     assert!(matches!(source.events.recv().await, Some(Event::SourceRemoved(Source::Helm))));
     let scope = Scope::new(["ops"], []);
-    source.settings.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
+    source.set(Settings { helm: ReleaseLocations { scope, ..ReleaseLocations::default() }, ..enabled() });
     match source.next().await {
         SourceEvent::Health(WatchHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);

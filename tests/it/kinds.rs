@@ -72,13 +72,7 @@ fn lists(api: &ApiServer, what: &str) -> usize {
 
 fn resolution_causes(exporter: &ExporterFixture) -> Vec<ResolutionCause> {
     let snapshot = exporter.snapshot();
-    snapshot
-        .counters
-        .resolutions
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|((_, cause), _)| *cause)
-        .collect()
+    snapshot.counters.resolutions().filter(|(.., count)| *count > 0).map(|(_, cause, _)| cause).collect()
 }
 
 const GEAR: &str =

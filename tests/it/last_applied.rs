@@ -312,7 +312,8 @@ async fn last_applied_annotation_of_secrets_is_never_read_or_exposed() {
         let snapshot = exporter.snapshot();
         let secrets = snapshot.kinds.iter().find(|state| &*state.kind.kind == "Secret").unwrap();
         let [entry] = secrets.blocks.get("shop", "psp") else { panic!("want one claim") };
-        assert!(entry.object.applied.is_none() && entry.object.document.is_none(), "{entry:?}");
+        let object = entry.object.live().unwrap();
+        assert!(object.applied.is_none() && object.document.is_none(), "{entry:?}");
     }
 }
 

@@ -3,8 +3,10 @@
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
 use drift_exporter::{
-    config::ManifestLocations,
-    types::{Baseline, BaselineFault, BaselineOrigin, DeclaredBody, SkipReason, UnknownReason, WatchHealth},
+    config::{ManifestLocations, Settings},
+    types::{
+        Baseline, BaselineFault, BaselineOrigin, DeclaredBody, SkipReason, Source, UnknownReason, WatchHealth,
+    },
 };
 use tempfile::TempDir;
 
@@ -13,8 +15,9 @@ use crate::support::{
     source::{SourceEvent, SourceFixture},
 };
 
-fn locations(path: &Path) -> ManifestLocations {
-    ManifestLocations { enabled: true, paths: vec![path.to_owned()], namespace: "shop".into() }
+fn locations(path: &Path) -> Settings {
+    let manifest = ManifestLocations { paths: vec![path.to_owned()], namespace: "shop".into() };
+    Settings { sources: vec![Source::Manifest], manifest, ..Settings::default() }
 }
 
 fn config_map(name: &str) -> String {
@@ -84,7 +87,7 @@ async fn directory_is_a_baseline_and_changes_update_it() {
         baseline.objects.iter().find(|object| &*object.object.name == "a").unwrap().clone()
     };
     assert!(Arc::ptr_eq(&same(&baseline), &same(&next)), "an unchanged object is the same allocation");
-    source.settings.send_replace(Arc::new(ManifestLocations::default()));
+    source.set(Settings::default());
     assert!(
         matches!(source.next().await, SourceEvent::Removed(name) if name == folder.path().display().to_string())
     );

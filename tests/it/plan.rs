@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drift_exporter::{
     config::Settings,
     types::{
-        DownReason, Kind, KindName, NameSet, Scope, Selector, ServedKind, ServedKinds, WantedKind,
-        WatchHealth, WatchPlan, WatchSpec,
+        DownReason, Kind, KindName, NameSet, Scope, Selector, ServedKind, ServedKinds, WantedKind, Watch,
+        WatchHealth, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{Discovery, plan},
 };
@@ -57,7 +57,7 @@ fn names_after(word: &str, names: &NameSet) -> Option<String> {
 
 /// The watches of a plan: the request to the server, and the number of local filters.
 pub(crate) fn describe_streams(plan: &WatchPlan) -> Vec<String> {
-    let describe = |spec: &Arc<WatchSpec>| {
+    let describe = |Watch { spec, .. }: &Watch| {
         let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
         let kept = Some(spec.filters.len()).filter(|count| *count > 0);
         [
@@ -80,7 +80,7 @@ pub(crate) fn describe_streams(plan: &WatchPlan) -> Vec<String> {
 #[track_caller]
 fn check(wanted: &[&str], streams: &[&str]) {
     let wanted: Vec<WantedKind> = wanted.iter().map(|text| want(text)).collect();
-    let plan = plan(&wanted, &cluster());
+    let plan = plan(&wanted, &cluster(), &mut WatchIds::default());
     assert_eq!(describe_streams(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
 }
@@ -88,7 +88,7 @@ fn check(wanted: &[&str], streams: &[&str]) {
 #[track_caller]
 fn check_unwatched(wanted: &[&str], streams: &[&str], kind: &str, reason: DownReason, message_part: &str) {
     let wanted: Vec<WantedKind> = wanted.iter().map(|text| want(text)).collect();
-    let plan = plan(&wanted, &cluster());
+    let plan = plan(&wanted, &cluster(), &mut WatchIds::default());
     assert_eq!(describe_streams(&plan), streams);
     let [unwatched] = &*plan.unwatched else { panic!("{:?}", plan.unwatched) };
     assert_eq!(unwatched.spec.kind.to_string(), kind);
@@ -203,14 +203,18 @@ fn unwatchable_kind_is_reported_and_does_not_affect_others() {
 fn built_in_kinds_do_not_wait_for_discovery() {
     let wanted = Settings::default().wanted_kinds();
     for discovery in [Discovery::Pending, cluster()] {
-        let plan = plan(&wanted, &discovery);
+        let plan = plan(&wanted, &discovery, &mut WatchIds::default());
         let label = "with tfdrift.jin.dev/enabled=true";
         assert_eq!(
             describe_streams(&plan),
             [format!("apps/v1 Deployment {label}"), format!("v1 Service {label}")]
         );
     }
-    let plan = plan(&[want("v1 ConfigMap"), want("apps/v1 Deployment")], &Discovery::Pending);
+    let plan = plan(
+        &[want("v1 ConfigMap"), want("apps/v1 Deployment")],
+        &Discovery::Pending,
+        &mut WatchIds::default(),
+    );
     assert_eq!(describe_streams(&plan), ["apps/v1 Deployment"]);
     assert_eq!(plan.unwatched[0].health, WatchHealth::Starting);
 }
@@ -225,7 +229,7 @@ fn settings_only_narrow_wanted_kinds() {
         kinds,
         ..Settings::default()
     };
-    let plan = plan(&settings.wanted_kinds(), &cluster());
+    let plan = plan(&settings.wanted_kinds(), &cluster(), &mut WatchIds::default());
     assert_eq!(describe_streams(&plan), ["v1 ConfigMap in a", "example.com/v2 Widget in a"]);
     assert_eq!(plan.unwatched.len(), 1);
     assert!(
@@ -271,7 +275,7 @@ fn delivers(spec: &WatchSpec, namespace: &str, name: &str, labels: &[(&str, &'st
 proptest! {
     #[test]
     fn plan_delivers_each_wanted_object_exactly_once(wanted in prop::collection::vec(wanted(), 0..6), rotation in 0..6_usize) {
-        let plan_of = |wanted: &[WantedKind]| plan(wanted, &cluster());
+        let plan_of = |wanted: &[WantedKind]| plan(wanted, &cluster(), &mut WatchIds::default());
         let planned = plan_of(&wanted);
         for kind in [kind("", "v1", "ConfigMap"), kind("example.com", "v1", "Widget"), kind("example.com", "v1", "Gadget")] {
             let cases = NAMESPACES.iter().flat_map(|space| LABELS.map(|labels| (*space, labels)));
@@ -282,7 +286,7 @@ proptest! {
                     named && want.matches(&kind) && want.scope.has(namespace)
                         && want.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
                 });
-                let streams = planned.watches.iter().filter(|spec| spec.kind.is_same_type(&kind));
+                let streams = planned.watches.iter().map(|watch| &watch.spec).filter(|spec| spec.kind.is_same_type(&kind));
                 let delivering = streams.filter(|spec| delivers(spec, namespace, name, labels));
                 let delivering: Vec<_> = delivering.inspect(|spec| assert!(spec.covers(namespace))).collect();
                 prop_assert_eq!(delivering.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, planned);
@@ -315,8 +319,8 @@ fn named_secret_has_its_own_watch() {
     let scope = Scope::new(["x"], []);
     let named = WantedKind { scope: scope.clone(), name: Some("login".into()), ..secret.clone() };
     let selected = WantedKind { scope, selector: Selector::parse("a=b").ok(), ..secret };
-    let plan = plan(&[named, selected], &cluster());
+    let plan = plan(&[named, selected], &cluster(), &mut WatchIds::default());
     assert!(plan.unwatched.is_empty(), "{plan:?}");
-    let deliveries = |name: &str| plan.watches.iter().filter(|spec| spec.delivers("x", name)).count();
+    let deliveries = |name: &str| plan.watches.iter().filter(|watch| watch.spec.delivers("x", name)).count();
     assert_eq!((plan.watches.len(), deliveries("login"), deliveries("other")), (2, 1, 1));
 }

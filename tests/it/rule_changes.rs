@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     engine::{Claim, EpisodeChange},
+    event::Event,
     rules::RuleSet,
     types::{
-        Algorithm, Digest, Event, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
-        ResolutionCause, RuleInputs, Source, UnknownReason, ValueDigest, VerdictKind,
+        Algorithm, Digest, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ResolutionCause,
+        RuleInputs, Source, UnknownReason, ValueDigest, VerdictKind,
     },
 };
 use jiff::Timestamp;
@@ -31,14 +32,13 @@ impl EngineFixture {
     }
 
     fn set_rules(&mut self, yaml: &str) -> &mut Self {
-        self.engine.set_rules(Arc::new(rules(yaml)));
+        self.engine.apply(Event::Rules(Arc::new(rules(yaml))));
         self
     }
 
     fn observe_hash(&mut self, name: &str, hash_baseline: HashBaseline, team: &str) -> &mut Self {
         self.version += 1;
         let object = LiveObject {
-            exists: true,
             uid: name.into(),
             resource_version: self.version.to_string().into(),
             rule_inputs: Arc::new(RuleInputs {
@@ -47,9 +47,9 @@ impl EngineFixture {
                 muted_paths: Box::default(),
             }),
             hash_baseline,
-            ..LiveObject::absent(self.key(name))
+            ..LiveObject::named(self.key(name))
         };
-        self.engine.apply(Event::Applied(self.stream.clone(), Arc::new(object)));
+        self.engine.apply(Event::Applied(self.stream.id, Arc::new(object)));
         self
     }
 
@@ -113,11 +113,8 @@ fn removed_ignore_rule_restores_onset() {
         (VerdictKind::Drifted, 900, Some(EpisodeChange::Started))
     );
     let counters = fixture.engine.snapshot().counters;
-    assert_eq!(counters.detections.values().sum::<u64>(), 2);
-    assert_eq!(
-        counters.resolutions.iter().find(|((_, cause), _)| *cause == ResolutionCause::Rule).unwrap().1,
-        &1
-    );
+    assert_eq!(counters.detections().map(|(_, count)| count).sum::<u64>(), 2);
+    assert_eq!(counters.resolutions().find(|(_, cause, _)| *cause == ResolutionCause::Rule).unwrap().2, 1);
 }
 
 #[test]
@@ -128,8 +125,8 @@ fn reverted_ignored_drift_records_no_episode() {
     fixture.observe_hash("web", HashBaseline::Match(Digest::of(b"declared")), "");
     assert_eq!(fixture.web_verdict(), VerdictKind::InSync);
     let snapshot = fixture.engine.snapshot();
-    assert_eq!(snapshot.counters.detections.values().sum::<u64>(), 0);
-    assert_eq!(snapshot.counters.resolutions.values().sum::<u64>(), 0);
+    assert_eq!(snapshot.counters.detections().map(|(_, count)| count).sum::<u64>(), 0);
+    assert_eq!(snapshot.counters.resolutions().map(|(.., count)| count).sum::<u64>(), 0);
     assert!(snapshot.history.newest_first().all(|transition| transition.episode.is_none()));
     assert_eq!(fixture.rule_matches("ignore"), 0);
 }
@@ -245,7 +242,7 @@ fn replay(steps: &[Step], fixed: Option<RuleSet>) -> EngineFixture {
     let mut fixture = EngineFixture::with_hashes();
     let changes = fixed.is_none();
     if let Some(rules) = fixed {
-        fixture.engine.set_rules(Arc::new(rules));
+        fixture.engine.apply(Event::Rules(Arc::new(rules)));
     }
     for (second, step) in (2_000..).step_by(10).zip(steps) {
         fixture.set_time(second);
@@ -268,7 +265,7 @@ fn replay(steps: &[Step], fixed: Option<RuleSet>) -> EngineFixture {
                 fixture.delete(&format!("o{object}"));
             }
             Step::Rules(at) if changes => {
-                fixture.engine.set_rules(Arc::new(some_rules(*at)));
+                fixture.engine.apply(Event::Rules(Arc::new(some_rules(*at))));
             }
             Step::Rules(_) => {}
         }

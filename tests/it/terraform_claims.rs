@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use drift_exporter::{
     engine::{ClusterMatch, EpisodeChange},
+    event::Event,
     types::{
-        Baseline, BaselineError, BaselineFault, DownReason, Event, HashBaseline, Kind, Lock, ResolutionCause,
+        Baseline, BaselineError, BaselineFault, DownReason, HashBaseline, Kind, Lock, ResolutionCause,
         Source, UnknownReason, Unwatched, VerdictKind, WatchHealth, WatchPlan, WatchSpec,
     },
 };
@@ -58,7 +59,7 @@ fn deleted_object_is_missing_until_recreated_or_undeclared() {
     fixture.assert_verdict("a", VerdictKind::Missing);
     let snapshot = fixture.engine.snapshot();
     assert_eq!(snapshot.kinds[0].blocks.count(), 1, "one object exists");
-    assert!(!snapshot.kinds[0].blocks.get("shop", "a")[0].object.exists);
+    assert!(snapshot.kinds[0].blocks.get("shop", "a")[0].object.live().is_none());
     fixture.observe("a", "u-new", "1");
     fixture.assert_verdict("a", VerdictKind::Replaced);
     let claim = fixture.claims("a").remove(0);
@@ -188,7 +189,7 @@ fn claims_wait_for_sync_and_forbidden_kind_is_unwatched() {
     fixture.engine.apply(Event::WatchPlan(plan(vec![fixture.stream.clone()])));
     assert!(fixture.claims("a").is_empty());
     let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-    fixture.engine.apply(Event::WatchHealth(fixture.stream.clone(), health));
+    fixture.engine.apply(Event::WatchHealth(fixture.stream.id, health));
     fixture.assert_unknown("a", UnknownReason::Unwatched);
     fixture.list(&[A]);
     fixture.assert_verdict("a", VerdictKind::InSync);
@@ -198,7 +199,7 @@ fn claims_wait_for_sync_and_forbidden_kind_is_unwatched() {
 fn object_in_another_version_is_not_compared() {
     let mut fixture = EngineFixture::new(&[], &[]);
     let kind = Arc::new(Kind { version: "v2".into(), ..config_maps() });
-    let stream = Arc::new(WatchSpec::all(kind));
+    let stream = fixture.ids.assign([Arc::new(WatchSpec::all(kind))]).remove(0);
     fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan {
         watches: vec![stream.clone()],
         ..WatchPlan::default()
@@ -219,10 +220,10 @@ fn annotation_hash_is_a_separate_claim() {
     };
     let mut object = fixture.object(A);
     Arc::make_mut(&mut object).hash_baseline = HashBaseline::Unusable(UnknownReason::BadHash);
-    fixture.engine.apply(Event::Applied(fixture.stream.clone(), object));
+    fixture.engine.apply(Event::Applied(fixture.stream.id, object));
     let mut object = fixture.object(B);
     Arc::make_mut(&mut object).hash_baseline = HashBaseline::Absent;
-    fixture.engine.apply(Event::Applied(fixture.stream.clone(), object));
+    fixture.engine.apply(Event::Applied(fixture.stream.id, object));
     let both = [(Source::Annotation, VerdictKind::Unknown), (Source::Terraform, VerdictKind::InSync)];
     assert_eq!(sources(&fixture, "a"), both);
     assert_eq!(sources(&fixture, "b"), [(Source::Annotation, VerdictKind::NoBaseline)]);
@@ -256,7 +257,7 @@ fn version_change_keeps_the_object() {
 fn removed_kind_makes_claims_unknown() {
     let mut fixture = EngineFixture::new(&[state("s", 1, &[A])], &[A]);
     let health = WatchHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
-    let nothing = Arc::new(WatchSpec::none(fixture.stream.kind.clone()));
+    let nothing = Arc::new(WatchSpec::none(fixture.stream.spec.kind.clone()));
     let plan = WatchPlan { unwatched: vec![Unwatched { spec: nothing, health }], ..WatchPlan::default() };
     fixture.engine.apply(Event::WatchPlan(Arc::new(plan)));
     fixture.assert_unknown("a", UnknownReason::Unwatched);
@@ -269,12 +270,12 @@ fn rules_apply_to_missing_objects() {
     fixture.delete("a");
     fixture.assert_verdict("a", VerdictKind::Missing);
     let rule = "[{name: r, match: {fields: [existence], labels: {team: x}}, effect: ignore}]";
-    fixture.engine.set_rules(Arc::new(rules(rule)));
+    fixture.engine.apply(Event::Rules(Arc::new(rules(rule))));
     fixture.assert_verdict("a", VerdictKind::Missing);
     let rule = "[{name: r, match: {fields: [existence], names: [a]}, effect: ignore}]";
-    fixture.engine.set_rules(Arc::new(rules(rule)));
+    fixture.engine.apply(Event::Rules(Arc::new(rules(rule))));
     fixture.assert_verdict("a", VerdictKind::Ignored);
-    fixture.engine.set_rules(Arc::default());
+    fixture.engine.apply(Event::Rules(Arc::default()));
     fixture.assert_verdict("a", VerdictKind::Missing);
 }
 
@@ -285,13 +286,13 @@ fn missing_object_has_declared_labels() {
     let mut fixture = EngineFixture::new(&[baseline], &[]);
     fixture.assert_verdict("b", VerdictKind::Missing);
     let snapshot = fixture.engine.snapshot();
-    let labels = &snapshot.kinds[0].blocks.get("shop", "b")[0].object.rule_inputs.labels;
+    let labels = &snapshot.kinds[0].blocks.get("shop", "b")[0].object.rule_inputs().labels;
     assert_eq!(
         **labels,
         [("team", "front"), ("tier", "web")].map(|(name, value)| (name.into(), value.into()))
     );
     let rule = "[{name: r, match: {fields: [existence], labels: {team: front}}, effect: ignore}]";
-    fixture.engine.set_rules(Arc::new(rules(rule)));
+    fixture.engine.apply(Event::Rules(Arc::new(rules(rule))));
     fixture.assert_verdict("b", VerdictKind::Ignored);
     // The declared label changes.
     let labels = serde_json::json!({"team": "back"});

@@ -7,13 +7,13 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::StateLocations,
+    config::Settings,
     diff::{
         manifest::Schemas,
         terraform::{Comparison, compare},
     },
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
-    types::{BaselineFault, BaselineOrigin, RedactionKey, SkipReason},
+    types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason, Source},
 };
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ pub(crate) fn put(server: &ApiServer, secrets: &[Value]) {
 }
 
 fn start_source(server: &ApiServer) -> SourceFixture {
-    SourceFixture::start(server, StateLocations { enabled: true, ..StateLocations::default() })
+    SourceFixture::start(server, Settings { sources: vec![Source::Terraform], ..Settings::default() })
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn published_baseline_round_trips() {
     assert_eq!(compare(&baseline.objects[1], &live, &Schemas::default()), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let wanted = source.requirements();
-    let keys = |kind: &str| wanted.documents[&("".into(), kind.into())].keys();
+    let keys = |kind: &str| wanted.documents[&GroupKind::new("", kind).into_owned()].keys();
     assert_eq!((keys("Secret").len(), &keys("Secret")[1]), (2, &baseline.objects[1].key));
     assert_eq!(keys("ConfigMap"), &keys("Secret")[..1], "nothing in it is redacted");
     let secret = wanted.kinds.iter().find(|kind| kind.to_string() == "v1 Secret").unwrap();

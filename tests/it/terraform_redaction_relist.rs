@@ -45,7 +45,7 @@ fn locked(baseline: &Baseline) -> Baseline {
 fn is_plain(fixture: &EngineFixture) -> bool {
     let snapshot = fixture.engine.snapshot();
     let entries = snapshot.kinds[0].blocks.get("shop", "a");
-    let document = entries[0].object.document.as_ref().unwrap();
+    let document = entries[0].object.live().unwrap().document.as_ref().unwrap();
     unpack(&document.packed).to_string().contains("hunter")
 }
 
@@ -155,7 +155,7 @@ fn baselines_with_different_keys_agree() {
     // The state that does not mark the value reports the same alone.
     fixture
         .engine
-        .apply(drift_exporter::types::Event::BaselineRemoved(from_state.source, from_state.name.clone()));
+        .apply(drift_exporter::event::Event::BaselineRemoved(from_state.source, from_state.name.clone()));
     fixture.assert_verdict("a", VerdictKind::Drifted);
     let verdict_text = format!("{:?}", fixture.claims("a").remove(0).verdict);
     assert!(!verdict_text.contains("hunter"), "{verdict_text}");

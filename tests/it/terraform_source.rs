@@ -4,8 +4,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::StateLocations,
-    types::{BaselineFault, BaselineOrigin, DownReason, Event, Scope, Source, WatchHealth},
+    config::{Settings, StateLocations},
+    event::Event,
+    types::{BaselineFault, BaselineOrigin, DownReason, GroupKind, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -20,8 +21,12 @@ use crate::{
     terraform_state::bomb,
 };
 
-fn enabled() -> StateLocations {
-    StateLocations { enabled: true, ..StateLocations::default() }
+fn enabled() -> Settings {
+    states(StateLocations::default())
+}
+
+fn states(terraform: StateLocations) -> Settings {
+    Settings { sources: vec![Source::Terraform], terraform, ..Settings::default() }
 }
 
 fn state(serial: u64, names: &[&str]) -> String {
@@ -93,7 +98,7 @@ async fn all_states_are_sent_before_the_source_is_up() {
         (wanted.kinds[0].to_string(), &wanted.kinds[0].scope),
         ("v1 ConfigMap".to_owned(), &Scope::new(["shop"], []))
     );
-    let redaction = &wanted.documents[&("".into(), "ConfigMap".into())];
+    let redaction = &wanted.documents[&GroupKind::new("", "ConfigMap").into_owned()];
     assert_eq!((wanted.documents.len(), redaction.keys().len()), (1, 1));
     for request in server.requests() {
         let labelled = request.label_selector.starts_with("tfstate=true")
@@ -204,8 +209,9 @@ async fn forbidden_namespace_is_reported_and_others_continue() {
     let server = ApiServer::with_source_kinds();
     put_state(&server, 7, &["a"]);
     server.forbid("secrets", "ops");
-    let sources = StateLocations { scope: Scope::new(["terraform", "ops"], []), ..enabled() };
-    let mut source = SourceFixture::start(&server, sources);
+    let scope = Scope::new(["terraform", "ops"], []);
+    let settings = states(StateLocations { scope, ..StateLocations::default() });
+    let mut source = SourceFixture::start(&server, settings);
     assert_eq!(&*source.next_baseline().await.name, "terraform/default/shop");
     match source.next().await {
         SourceEvent::Health(WatchHealth::Down { reason, message }) => {
@@ -261,24 +267,19 @@ async fn settings_changes_take_effect_at_once() {
     let server = ApiServer::with_source_kinds();
     put_state(&server, 7, &["a"]);
     server.put("secrets", secret("ops", "tfstate-default-shop", &gzip(state(1, &["c"]))));
-    let mut source = SourceFixture::start(&server, StateLocations::default());
+    let mut source = SourceFixture::start(&server, Settings::default());
     source.expect_no_event(10).await;
     assert!(server.requests().is_empty(), "a disabled source sends no requests");
-    source.settings.send_replace(Arc::new(enabled()));
+    source.set(enabled());
     source.next_baseline().await;
     source.next_baseline().await;
     source.expect_up().await;
-    source
-        .settings
-        .send_replace(Arc::new(StateLocations { scope: Scope::new(["terraform"], []), ..enabled() }));
+    let limited = StateLocations { scope: Scope::new(["terraform"], []), ..StateLocations::default() };
+    source.set(states(limited.clone()));
     assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "ops/default/shop"));
-    source.settings.send_replace(Arc::new(StateLocations {
-        scope: Scope::new(["terraform"], []),
-        this_cluster: true,
-        ..enabled()
-    }));
+    source.set(states(StateLocations { this_cluster: true, ..limited }));
     assert!(source.next_baseline().await.this_cluster);
-    source.settings.send_replace(Arc::new(StateLocations::default()));
+    source.set(Settings::default());
     assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "terraform/default/shop"));
     assert!(matches!(source.events.recv().await, Some(Event::SourceRemoved(Source::Terraform))));
     source.expect_no_event(10).await;
@@ -293,7 +294,8 @@ async fn state_files_and_locks_are_polled() {
     let missing: PathBuf = folder.path().join("missing").join("x.tfstate");
     let server = ApiServer::with_source_kinds();
     let files = vec![folder.path().to_owned(), missing.clone()];
-    let mut source = SourceFixture::start(&server, StateLocations { files, ..enabled() });
+    let mut source =
+        SourceFixture::start(&server, states(StateLocations { files, ..StateLocations::default() }));
     let absent = source.next_baseline().await;
     assert_eq!(absent.name, missing.display().to_string().into());
     assert!(absent.fault.as_ref().unwrap().message.contains("cannot read file "), "{absent:?}");

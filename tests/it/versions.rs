@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use drift_exporter::{
+    event::Event,
     types::{
-        DownReason, Event, Kind, NameSet, Scope, ServedKind, ServedKinds, Source, UnknownReason, VerdictKind,
-        WantedKind, WatchHealth, WatchPlan, WatchSpec,
+        DownReason, Kind, NameSet, Scope, ServedKind, ServedKinds, Source, UnknownReason, VerdictKind,
+        WantedKind, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{Discovery, plan},
 };
@@ -35,13 +36,13 @@ fn check_versions(wanted: &[WantedKind], streams: &[&str]) {
     let mut reordered = wanted.to_vec();
     reordered.reverse();
     for wanted in [wanted, &reordered] {
-        let plan = plan(wanted, &cluster());
+        let plan = plan(wanted, &cluster(), &mut WatchIds::default());
         assert_eq!(describe_streams(&plan), streams);
         assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
         for name in ["a/x", "a/y", "b/x", "b/z", "c/x"] {
             let (namespace, name) = name.split_once('/').unwrap();
-            let count = plan.watches.iter().filter(|spec| spec.delivers(namespace, name)).count();
-            let covered = plan.watches.iter().any(|spec| spec.covers(namespace));
+            let count = plan.watches.iter().filter(|watch| watch.spec.delivers(namespace, name)).count();
+            let covered = plan.watches.iter().any(|watch| watch.spec.covers(namespace));
             assert_eq!(count, usize::from(covered), "{namespace}/{name} in {streams:?}");
         }
     }
@@ -97,9 +98,9 @@ fn named_lease_is_watched_in_its_version() {
         watchable: true,
     });
     let discovery = Discovery::Complete(Arc::new(ServedKinds { kinds: kinds.into() }));
-    let plan = plan(&[lease("v1", "a"), lease("v1beta1", "b")], &discovery);
+    let plan = plan(&[lease("v1", "a"), lease("v1beta1", "b")], &discovery, &mut WatchIds::default());
     let watches: Vec<_> =
-        plan.watches.iter().map(|spec| (spec.name.as_deref(), &*spec.kind.version)).collect();
+        plan.watches.iter().map(|Watch { spec, .. }| (spec.name.as_deref(), &*spec.kind.version)).collect();
     assert_eq!(watches, [(Some("a"), "v1"), (Some("b"), "v1beta1")]);
 }
 
@@ -283,8 +284,8 @@ async fn version_change_with_live_value_absorbs_drift() {
 /// An engine whose object `a` moves to a watch of another version; `b` stays.
 struct MovedFixture {
     fixture: EngineFixture,
-    rest: Arc<WatchSpec>,
-    other: Arc<WatchSpec>,
+    rest: Watch,
+    other: Watch,
 }
 
 const A: (&str, &str, &str) = ("a", "u-a", "1");
@@ -303,16 +304,18 @@ fn moved() -> MovedFixture {
     fixture.set_baseline(two);
     fixture.assert_unknown("a", UnknownReason::OtherVersion);
     let names: Arc<NameSet> = Arc::new([("shop", "a")].into_iter().collect());
-    let rest = Arc::new(WatchSpec { excluded_names: names.clone(), ..WatchSpec::clone(&fixture.stream) });
+    let rest =
+        Arc::new(WatchSpec { excluded_names: names.clone(), ..WatchSpec::clone(&fixture.stream.spec) });
     let kind = Arc::new(Kind { version: "v2".into(), ..engine::config_maps() });
     let other = Arc::new(WatchSpec { included_names: names, ..WatchSpec::all(kind) });
-    let streams = vec![rest.clone(), other.clone()];
-    fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan { watches: streams, ..WatchPlan::default() })));
+    let watches = fixture.ids.assign([rest, other]);
+    let [rest, other] = [0, 1].map(|at: usize| watches[at].clone());
+    fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan { watches, ..WatchPlan::default() })));
     MovedFixture { fixture, rest, other }
 }
 
 impl MovedFixture {
-    fn list(&mut self, stream: &Arc<WatchSpec>, objects: &[(&str, &str, &str)]) {
+    fn list(&mut self, stream: &Watch, objects: &[(&str, &str, &str)]) {
         self.fixture.stream = stream.clone();
         self.fixture.list(objects);
     }
@@ -328,7 +331,7 @@ fn list_order_of_watches_does_not_matter() {
     for rest_first in [true, false] {
         let mut moved = moved();
         let (rest, other) = (moved.rest.clone(), moved.other.clone());
-        let lists: [(&Arc<WatchSpec>, &[_]); 2] = [(&rest, &[B]), (&other, &[("a", "u-a", "2")])];
+        let lists: [(&Watch, &[_]); 2] = [(&rest, &[B]), (&other, &[("a", "u-a", "2")])];
         let order = if rest_first { [0, 1] } else { [1, 0] };
         for at in order {
             let (stream, objects) = lists[at];
@@ -352,7 +355,7 @@ fn only_the_own_watch_reports_an_object_missing() {
     moved.fixture.assert_unknown("a", UnknownReason::OtherVersion);
     moved.list(&other, &[]);
     moved.fixture.assert_verdict("a", VerdictKind::Missing);
-    let key = moved.fixture.engine.snapshot().kinds[0].blocks.get("shop", "a")[0].object.key.clone();
+    let key = moved.fixture.engine.snapshot().kinds[0].blocks.get("shop", "a")[0].key().clone();
     assert_eq!(&*key.kind.version, "v2");
 }
 
@@ -362,7 +365,7 @@ fn broken_watch_affects_only_its_objects() {
     let (rest, other) = (moved.rest.clone(), moved.other.clone());
     moved.list(&rest, &[B]);
     let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-    moved.fixture.engine.apply(Event::WatchHealth(other, health));
+    moved.fixture.engine.apply(Event::WatchHealth(other.id, health));
     let state = moved.fixture.engine.snapshot().kinds[0].clone();
     let shown = |name: &str| state.reported_verdict(&state.blocks.get("shop", name)[0]);
     assert_eq!(shown("a"), (VerdictKind::Unknown, Some(UnknownReason::Stale)));

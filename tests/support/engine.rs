@@ -8,10 +8,12 @@ use std::sync::{
 use drift_exporter::{
     diff::pack_live_object,
     engine::{Claim, Engine, EngineMetrics, EpisodeChange, History},
+    event::Event,
     sources::terraform::decode,
     types::{
-        Baseline, BaselineOrigin, BaselineVersion, Clock, Event, Kind, LiveObject, ObjectKey, RedactionKey,
-        RedactionPolicy, Source, UnknownReason, VerdictKind, WatchHealth, WatchPlan, WatchSpec,
+        Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, ObjectKey, RedactionKey,
+        RedactionPolicy, Source, UnknownReason, VerdictKind, Watch, WatchHealth, WatchIds, WatchPlan,
+        WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -21,7 +23,8 @@ use serde_json::{Value, json};
 /// An engine that watches one kind, with a clock that tests set.
 pub struct EngineFixture {
     pub engine: Engine,
-    pub stream: Arc<WatchSpec>,
+    pub ids: WatchIds,
+    pub stream: Watch,
     pub second: Arc<AtomicI64>,
     pub version: u64,
     /// The fields to redact in objects that tests apply.
@@ -113,23 +116,24 @@ impl EngineFixture {
 
     /// An engine before the first list. Its clock starts at second 1000.
     pub fn not_synced(kind: Kind, sources: &[Source]) -> Self {
-        let stream = Arc::new(WatchSpec::all(Arc::new(kind)));
+        let mut ids = WatchIds::default();
+        let stream = ids.assign([Arc::new(WatchSpec::all(Arc::new(kind)))]).remove(0);
         let plan = WatchPlan { watches: vec![stream.clone()], ..WatchPlan::default() };
         let second = Arc::new(AtomicI64::new(1_000));
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let metrics = EngineMetrics::register(&mut Registry::default());
         let engine = Engine::new(&plan, Arc::default(), sources, History::default(), metrics, clock);
-        Self { engine, stream, second, version: 0, redaction: RedactionPolicy::new(key(1)) }
+        Self { engine, ids, stream, second, version: 0, redaction: RedactionPolicy::new(key(1)) }
     }
 
     pub fn list(&mut self, maps: &[(&str, &str, &str)]) {
-        self.engine.apply(Event::ListStarted(self.stream.clone()));
+        self.engine.apply(Event::ListStarted(self.stream.id));
         for map in maps {
             let object = self.object(*map);
-            self.engine.apply(Event::Listed(self.stream.clone(), object));
+            self.engine.apply(Event::Listed(self.stream.id, object));
         }
-        self.engine.apply(Event::ListEnded(self.stream.clone()));
+        self.engine.apply(Event::ListEnded(self.stream.id));
     }
 
     pub fn set_time(&mut self, second: i64) -> &mut Self {
@@ -158,26 +162,25 @@ impl EngineFixture {
             "creationTimestamp": "1970-01-01T00:10:00Z", "managedFields": [
                 {"manager": "kubectl-edit", "time": "1970-01-01T00:15:00Z", "fieldsV1": {"f:data": {"f:key": {}}}}]}});
         Arc::new(LiveObject {
-            exists: true,
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
-            document: Some(Box::new(pack_live_object(document, &self.stream.kind, &self.redaction))),
-            ..LiveObject::absent(self.key(name))
+            document: Some(Box::new(pack_live_object(document, &self.stream.spec.kind, &self.redaction))),
+            ..LiveObject::named(self.key(name))
         })
     }
 
     pub fn key(&self, name: &str) -> ObjectKey {
-        ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() }
+        ObjectKey { kind: self.stream.spec.kind.clone(), namespace: "shop".into(), name: name.into() }
     }
 
     pub fn observe(&mut self, name: &str, uid: &str, value: &str) -> &mut Self {
         let object = self.object((name, uid, value));
-        self.engine.apply(Event::Applied(self.stream.clone(), object));
+        self.engine.apply(Event::Applied(self.stream.id, object));
         self
     }
 
     pub fn delete(&mut self, name: &str) -> &mut Self {
-        let (watch, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
+        let (watch, namespace, name) = (self.stream.id, "shop".into(), name.into());
         self.engine.apply(Event::Deleted { watch, namespace, name });
         self
     }
@@ -215,6 +218,6 @@ impl EngineFixture {
     }
 
     pub fn detections(&self) -> u64 {
-        self.engine.snapshot().counters.detections.values().sum()
+        self.engine.snapshot().counters.detections().map(|(_, count)| count).sum()
     }
 }

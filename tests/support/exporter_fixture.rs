@@ -129,7 +129,8 @@ impl ExporterFixture {
         let kind = snapshot.kinds.iter().find(|state| &*state.kind.plural == plural).unwrap();
         let entries = kind.blocks.entries();
         entries
-            .map(|entry| (entry.object.key.name.to_string(), entry.object.resource_version.to_string()))
+            .filter_map(|entry| entry.object.live())
+            .map(|object| (object.key.name.to_string(), object.resource_version.to_string()))
             .collect()
     }
 

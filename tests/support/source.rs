@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
-    config::{ManifestLocations, ReleaseLocations, StateLocations},
+    config::{RuntimeConfig, Settings},
+    event::Event,
     sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
-    types::{Baseline, Clock, Event, RedactionKey, WatchHealth, WatchMode},
+    types::{Baseline, Clock, RedactionKey, WatchHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
@@ -23,8 +24,8 @@ pub fn start() -> Timestamp {
 }
 
 /// A running source and the events that it sends.
-pub struct SourceFixture<S = StateLocations> {
-    pub settings: watch::Sender<Arc<S>>,
+pub struct SourceFixture {
+    config: watch::Sender<Arc<RuntimeConfig>>,
     pub events: mpsc::Receiver<Event>,
     pub declarations: watch::Receiver<Arc<SourceDeclarations>>,
 }
@@ -36,42 +37,33 @@ pub enum SourceEvent {
     Health(WatchHealth),
 }
 
-impl SourceFixture<StateLocations> {
-    pub fn start(server: &ApiServer, locations: StateLocations) -> Self {
-        let (source, context) = Self::new(server, locations);
+impl SourceFixture {
+    /// Starts the source of Terraform states.
+    pub fn start(server: &ApiServer, settings: Settings) -> Self {
+        let (source, context) = Self::new(server, settings);
         tokio::spawn(terraform::run(context));
         source
     }
-}
 
-impl SourceFixture<ReleaseLocations> {
-    pub fn start_releases(server: &ApiServer, locations: ReleaseLocations) -> Self {
-        Self::start_releases_with(server, locations, WatchMode::Continuous)
+    pub fn start_releases(server: &ApiServer, settings: Settings) -> Self {
+        Self::start_releases_with(server, settings, WatchMode::Continuous)
     }
 
-    pub fn start_releases_with(
-        server: &ApiServer,
-        locations: ReleaseLocations,
-        watch_mode: WatchMode,
-    ) -> Self {
-        let (source, context) = Self::new(server, locations);
+    pub fn start_releases_with(server: &ApiServer, settings: Settings, watch_mode: WatchMode) -> Self {
+        let (source, context) = Self::new(server, settings);
         tokio::spawn(helm::run(SourceContext { watch_mode, ..context }));
         source
     }
-}
 
-impl SourceFixture<ManifestLocations> {
-    pub fn start_manifests(server: &ApiServer, locations: ManifestLocations) -> Self {
-        let (source, context) = Self::new(server, locations);
+    pub fn start_manifests(server: &ApiServer, settings: Settings) -> Self {
+        let (source, context) = Self::new(server, settings);
         tokio::spawn(manifest::run(context));
         source
     }
-}
 
-impl<S> SourceFixture<S> {
-    fn new(server: &ApiServer, locations: S) -> (Self, SourceContext<S>) {
+    fn new(server: &ApiServer, settings: Settings) -> (Self, SourceContext) {
         let key = RedactionKey::new([7; 32]);
-        let (settings, settings_receiver) = watch::channel(Arc::new(locations));
+        let (config, config_receiver) = watch::channel(Arc::new(RuntimeConfig::new(settings)));
         let (event_sender, events) = mpsc::channel(1);
         let (declarations, declarations_receiver) = watch::channel(Arc::default());
         let started = Instant::now();
@@ -79,14 +71,18 @@ impl<S> SourceFixture<S> {
         let client = server.client();
         let context = SourceContext {
             client,
-            settings: settings_receiver,
+            config: config_receiver,
             events: event_sender,
             declarations,
             clock,
             watch_mode: WatchMode::Continuous,
             key,
         };
-        (Self { settings, events, declarations: declarations_receiver }, context)
+        (Self { config, events, declarations: declarations_receiver }, context)
+    }
+
+    pub fn set(&self, settings: Settings) {
+        self.config.send_replace(Arc::new(RuntimeConfig::new(settings)));
     }
 
     /// The kinds that the exporter has to watch for the declared objects.

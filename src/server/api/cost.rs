@@ -80,10 +80,10 @@ fn has_requests(facts: &ObjectFacts) -> bool {
 /// declared.
 pub(super) fn drift_cost(entry: &ClaimEntry, prices: &Prices) -> Option<f64> {
     if entry.claim.verdict.drifted_value()? {
-        let actual = Requests::new(&entry.object.facts);
+        let actual = Requests::new(entry.object.facts());
         let differences = &entry.claim.verdict.episode()?.differences;
         let declared = actual.as_declared(differences)?;
-        if declared.replicas != actual.replicas && !has_requests(&entry.object.facts) {
+        if declared.replicas != actual.replicas && !has_requests(entry.object.facts()) {
             return None;
         }
         Some(round_to_cents(actual.monthly(prices) - declared.monthly(prices)))

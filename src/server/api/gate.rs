@@ -160,7 +160,7 @@ impl GateQuery {
             }
             (_, None) => Vec::new(),
         };
-        let (key, worst) = (&row.entry.object.key, row.worst());
+        let (key, worst) = (row.entry.key(), row.worst());
         Some(GateReason {
             group: Some(key.kind.group.to_string()),
             kind: Some(key.kind.kind.to_string()),
@@ -187,7 +187,7 @@ fn unhealthy_sources(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
 }
 
 fn unhealthy_watches(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
-    let watches = filter.kinds(snapshot).flat_map(|(_, state)| &state.watches);
+    let watches = filter.kinds(snapshot).flat_map(|(_, state)| state.watches.iter());
     let reasons = watches.filter(|watch| may_deliver(filter, watch)).filter_map(|watch| {
         let detail = format!("{} cannot be watched: {}", watch.spec, why_unhealthy(&watch.health)?);
         let reason = Some(UnknownReason::Stale);

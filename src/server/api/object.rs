@@ -114,7 +114,7 @@ pub(in crate::server) async fn object(
             return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
         };
         let object = &entry.object;
-        let key = &object.key;
+        let key = object.key();
         let (values, now) = (caller.values(), exposed.clock.now());
         let endpoints = ServiceEndpoints::new(snapshot.clone(), Some(key.namespace.to_string()));
         let mut labels = FieldLabelCache::default();
@@ -125,10 +125,10 @@ pub(in crate::server) async fn object(
             kind: &key.kind.kind,
             namespace: &key.namespace,
             name: &key.name,
-            exists: object.exists,
-            uid: &object.uid,
-            resource_version: &object.resource_version,
-            owners: owners(&snapshot, object.facts.owner.as_deref()),
+            exists: object.live().is_some(),
+            uid: object.uid(),
+            resource_version: object.live().map_or("", |object| &object.resource_version),
+            owners: owners(&snapshot, object.facts().owner.as_deref()),
             claims: claims
                 .iter()
                 .map(|row| ResourceView::new(&kind, row.entry, &context, &mut labels))

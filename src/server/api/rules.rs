@@ -89,6 +89,6 @@ pub(in crate::server) async fn rules(
     let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
     let rules: Vec<_> =
         snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now, true)).collect();
-    let problems = exposed.team_problems.borrow().clone();
+    let problems = exposed.team_problems();
     json(&RulesView { total: rules.len(), rules, problems: &problems })
 }

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     engine::Snapshot,
-    types::{Kind, LiveObject, ObjectKey},
+    types::{ClaimedObject, Kind, LiveObject, ObjectKey},
 };
 
 /// Resolves endpoints in one snapshot. The index of Services is built for the first object that needs it.
@@ -39,7 +39,10 @@ impl ServiceEndpoints {
     }
 
     /// The object's own endpoint, else that of the first Service that selects its pods.
-    pub(super) fn endpoint<'a>(&'a self, object: &'a LiveObject) -> Option<Endpoint<'a>> {
+    pub(super) fn endpoint<'a>(&'a self, object: &'a ClaimedObject) -> Option<Endpoint<'a>> {
+        let Some(object) = object.live() else {
+            return dns_name(object.key()).map(|host| Endpoint { host, port: None });
+        };
         let index =
             || self.index.get_or_init(|| ServiceIndex::new(&self.snapshot, self.namespace.as_deref()));
         own_endpoint(object).or_else(|| index().endpoint(object))
@@ -95,9 +98,12 @@ impl ServiceIndex {
 
 fn own_endpoint(object: &LiveObject) -> Option<Endpoint<'_>> {
     let facts = &object.facts;
-    let dns_name = || is_service(&object.key.kind).then_some(Host::Service(&object.key));
-    let host = facts.endpoint.as_deref().map(Host::Address).or_else(dns_name)?;
+    let host = facts.endpoint.as_deref().map(Host::Address).or_else(|| dns_name(&object.key))?;
     Some(Endpoint { host, port: facts.port })
+}
+
+fn dns_name(key: &ObjectKey) -> Option<Host<'_>> {
+    is_service(&key.kind).then_some(Host::Service(key))
 }
 
 fn is_service(kind: &Kind) -> bool {

@@ -190,7 +190,7 @@ pub(in crate::server) async fn status(
 ) -> Response {
     let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
     let reload = exposed.reload_status.borrow().clone();
-    let team_problems = exposed.team_problems.borrow().clone();
+    let team_problems = exposed.team_problems();
     let web_file = exposed.auth.web_file();
     json(&StatusView {
         version: env!("CARGO_PKG_VERSION"),

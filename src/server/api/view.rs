@@ -21,9 +21,9 @@ use crate::{
         redaction::{DisplayedValues, ValueRedactor},
     },
     types::{
-        Actor, Advice, ApiVersion, BaselineFault, Difference, Digest, Expectation, FieldClass, FieldPath,
-        HashBaseline, Health, JobOutcome, LiveObject, ObservedState, Phase, ResolutionCause, Severity,
-        Source, UnknownReason, VerdictKind,
+        Actor, Advice, ApiVersion, BaselineFault, ClaimedObject, Difference, Digest, Expectation, FieldClass,
+        FieldPath, HashBaseline, Health, JobOutcome, ObservedState, Phase, ResolutionCause, Severity, Source,
+        UnknownReason, VerdictKind,
     },
 };
 
@@ -235,7 +235,7 @@ impl<'a> ResourceView<'a> {
         labels: &mut FieldLabelCache,
     ) -> Self {
         let (object, claim, values, state) = (&entry.object, &entry.claim, context.values, kind.state);
-        let (key, facts) = (&object.key, &object.facts);
+        let (key, facts) = (object.key(), object.facts());
         let (verdict, reason) = state.reported_verdict(entry);
         let episode = claim.verdict.episode();
         let worst = episode.and_then(|episode| episode.differences.first());
@@ -281,7 +281,7 @@ impl<'a> ResourceView<'a> {
                 .collect(),
             blind_fields: AsStrings(claim.details.as_ref().map_or(&[], |details| &details.blind_fields)),
             outputs: object.controller_status().map_or(&[], |record| &record.outputs),
-            job: context.jobs.newest_for(object).map(JobView::new),
+            job: object.live().and_then(|object| context.jobs.newest_for(object)).map(JobView::new),
             differences,
             ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
@@ -294,10 +294,8 @@ impl<'a> ResourceView<'a> {
     }
 }
 
-fn phase(object: &LiveObject) -> &str {
-    if !object.exists {
-        return "Missing";
-    }
+fn phase(object: &ClaimedObject) -> &str {
+    let Some(object) = object.live() else { return "Missing" };
     if let Some(record) = object.controller_status().filter(|record| !record.phase.is_empty()) {
         return &record.phase;
     }
@@ -312,8 +310,13 @@ fn phase(object: &LiveObject) -> &str {
 
 /// The desired and the actual spec: hashes, generations, or the fields that differ.
 fn specs<'a>(entry: &'a ClaimEntry, differences: &[DifferenceView<'a>]) -> (SpecView<'a>, SpecView<'a>) {
-    match (entry.claim.source, entry.object.controller_status().map(|record| &record.observed_state)) {
-        (Source::Annotation, _) => return hashes(&entry.object.hash_baseline),
+    let observed_state = entry.object.controller_status().map(|record| &record.observed_state);
+    match (entry.claim.source, observed_state) {
+        (Source::Annotation, _) => {
+            let hash =
+                entry.object.live().map_or(&HashBaseline::NotRequested, |object| &object.hash_baseline);
+            return hashes(hash);
+        }
         (Source::StatusHash, Some(ObservedState::Hash(hash))) => return hashes(hash),
         (Source::StatusHash, Some(ObservedState::Generation { observed, current, .. })) => {
             let observed =

@@ -120,7 +120,7 @@ fn namespaces(snapshot: &Snapshot, kind: &Kind) -> BTreeSet<Box<str>> {
     let states = || snapshot.kinds.iter().filter(|state| state.kind.is_same_type(kind));
     let current = states().flat_map(|state| state.blocks.namespaces());
     let watched =
-        states().flat_map(|state| &state.watches).filter_map(|watch| watch.spec.namespace.as_deref());
+        states().flat_map(|state| state.watches.iter()).filter_map(|watch| watch.spec.namespace.as_deref());
     let keys = snapshot.history.newest_first().map(|transition| &transition.key);
     let past = keys.filter(|key| key.kind.is_same_type(kind)).map(|key| &*key.namespace);
     current.chain(watched).chain(past).filter(|name| !name.is_empty()).map(Into::into).collect()

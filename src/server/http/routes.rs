@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::health;
 use crate::{
-    config::{ReloadStatus, Settings},
+    config::{ReloadStatus, RuntimeConfig, Settings},
     engine::SnapshotReader,
     server::{Auth, EventStreamLimit, LogLines, MetricsPage, api, auth::guard, metrics, ui},
     types::{Clock, RedactionKey},
@@ -23,9 +23,8 @@ use crate::{
 pub struct Exposed {
     pub state: SnapshotReader,
     pub metrics: MetricsPage,
-    pub settings: watch::Receiver<Arc<Settings>>,
+    pub config: watch::Receiver<Arc<RuntimeConfig>>,
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
-    pub team_problems: watch::Receiver<Arc<[String]>>,
     pub log: LogLines,
     /// Redacts values in responses.
     pub redaction_key: RedactionKey,
@@ -39,7 +38,12 @@ pub struct Exposed {
 
 impl Exposed {
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.borrow().clone()
+        self.config.borrow().settings.clone()
+    }
+
+    /// Problems in the rules of teams.
+    pub fn team_problems(&self) -> Arc<[String]> {
+        self.config.borrow().team_problems.clone()
     }
 }
 

@@ -82,7 +82,7 @@ fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'
         // Watches of single objects become stale one by one.
         if state.watches.iter().any(|watch| watch.spec.selects_by_name()) {
             for entry in block.entries() {
-                add(&entry.object.key.namespace, entry.claim.source, state.reported_verdict(entry), 1);
+                add(&entry.key().namespace, entry.claim.source, state.reported_verdict(entry), 1);
             }
             continue;
         }
@@ -107,17 +107,17 @@ fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'
 }
 
 fn counter_families(counters: &DriftCounters) -> [Family; 4] {
-    let actors = counters.actors.iter().map(|((source, actor, severity), count)| {
+    let actors = counters.actors().map(|((source, actor, severity), count)| {
         let labels =
             [("source", source.as_str()), ("actor", actor.as_str()), ("severity", severity.as_str())];
         (labels, count)
     });
-    let resolutions = counters.resolutions.iter().map(|((key, cause), count)| {
+    let resolutions = counters.resolutions().map(|(key, cause, count)| {
         let [group, kind, namespace, source] = counter_labels(key);
         ([group, kind, namespace, source, ("cause", cause.as_str())], count)
     });
     [
-        family(&DETECTIONS, counters.detections.iter().map(|(key, count)| (counter_labels(key), count))),
+        family(&DETECTIONS, counters.detections().map(|(key, count)| (counter_labels(key), count))),
         family(&ACTORS, actors),
         family(&RESOLUTIONS, resolutions),
         (&AGES, ages(counters)),
@@ -126,7 +126,7 @@ fn counter_families(counters: &DriftCounters) -> [Family; 4] {
 
 fn ages(counters: &DriftCounters) -> String {
     let mut out = String::new();
-    for ((source, cause, severity), ages) in &counters.ages {
+    for ((source, cause, severity), ages) in counters.ages() {
         let labels =
             [("source", source.as_str()), ("cause", cause.as_str()), ("severity", severity.as_str())];
         let count: u64 = ages.buckets.iter().sum();
@@ -231,11 +231,11 @@ mod tests {
         let watch = |name: &str, health: WatchHealth| {
             let (namespace, name) = (Some("shop".into()), Some(name.into()));
             let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
-            WatchState { spec, health, synced: true, answered: true }
+            WatchState { id: None, spec, health, synced: true, answered: true }
         };
         let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
         let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
-        let state = KindState { kind: kind.clone(), watches: both, blocks: ClaimBlocks::default() };
+        let state = KindState { kind: kind.clone(), watches: both.into(), blocks: ClaimBlocks::default() };
         let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
         let line = "drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0\n";
         assert_eq!(watches(&snapshot).1, line);

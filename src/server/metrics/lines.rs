@@ -95,14 +95,16 @@ impl BlockLines {
                 push_labels(&mut labels, &episode_labels(episode, claim));
                 onset.line(ONSET.name, &labels, episode.onset.as_second());
             }
-            if options.health && entry.object.exists {
+            if options.health
+                && let Some(object) = entry.object.live()
+            {
                 labels.clear();
                 push_object_labels(&mut labels, entry, &options.labels);
                 labels.push(',');
-                push_labels(&mut labels, &[("health", entry.object.facts.health.as_str())]);
+                push_labels(&mut labels, &[("health", object.facts.health.as_str())]);
                 health.line(HEALTH.name, &labels, 1);
             }
-            let namespace = entry.object.key.namespace.clone();
+            let namespace = entry.key().namespace.clone();
             let key = (namespace, claim.source, claim.verdict.kind(), claim.verdict.reason());
             *tally.entry(key).or_insert(0) += 1;
         }
@@ -139,7 +141,7 @@ impl BlockLines {
 fn push_object_labels(out: &mut String, entry: &ClaimEntry, shown: &[ShownLabel]) {
     push_labels(out, &object_labels(entry));
     for ShownLabel { key, name } in shown {
-        if let Some((_, value)) = entry.object.rule_inputs.labels.iter().find(|(label, _)| label == key) {
+        if let Some((_, value)) = entry.object.rule_inputs().labels.iter().find(|(label, _)| label == key) {
             out.push(',');
             push_labels(out, &[(name, value)]);
         }
@@ -147,7 +149,7 @@ fn push_object_labels(out: &mut String, entry: &ClaimEntry, shown: &[ShownLabel]
 }
 
 fn object_labels(entry: &ClaimEntry) -> [(&str, &str); 5] {
-    let key = &entry.object.key;
+    let key = entry.key();
     [
         ("group", &key.kind.group),
         ("kind", &key.kind.kind),

@@ -51,7 +51,7 @@ pub(super) fn commands(
     values: &ValueRedactor,
     now: Timestamp,
 ) -> Markup {
-    let Some(key) = claims.first().map(|row| &row.entry.object.key) else { return html! {} };
+    let Some(key) = claims.first().map(|row| row.entry.key()) else { return html! {} };
     let mut commands = vec![
         inspect("See it, and who owns which field:", kubectl_get(key)),
         inspect("See all that is known about it:", explain(key)),
@@ -73,8 +73,7 @@ pub(super) fn commands(
 
 /// The commands of the tool that declares a claim. Claims in sync have commands to inspect them only.
 fn source_commands(row: &ClaimRow<'_>, snapshot: &Snapshot, prefix: &str) -> Vec<Command> {
-    let (claim, object) = (&row.entry.claim, &row.entry.object);
-    let key = &object.key;
+    let (claim, key) = (&row.entry.claim, row.entry.key());
     let mut commands = match (claim.source, claim.declared_by().first()) {
         (Source::Terraform, Some(declared)) => terraform_commands(&declared.address),
         (Source::Helm, Some(declared)) => {
@@ -91,7 +90,11 @@ fn source_commands(row: &ClaimRow<'_>, snapshot: &Snapshot, prefix: &str) -> Vec
         (Source::LastApplied, _) => last_applied_commands(key),
         (Source::Annotation | Source::Unclaimed, _) => vec![accept(
             "Record its hash as it is now:",
-            annotate_hash(key, prefix, hash_algorithm(&object.hash_baseline)),
+            annotate_hash(
+                key,
+                prefix,
+                row.entry.object.live().and_then(|object| hash_algorithm(&object.hash_baseline)),
+            ),
         )],
         (Source::Terraform | Source::Helm | Source::Manifest | Source::StatusHash, _) => Vec::new(),
     };

@@ -105,7 +105,7 @@ pub(super) fn severity(severity: Severity) -> Markup {
 
 /// The object's health, which is as old as the last event of its watch.
 pub(super) fn health(row: &ClaimRow<'_>) -> Markup {
-    let facts = &row.entry.object.facts;
+    let facts = row.entry.object.facts();
     html! {
         span class={ "health " (facts.health) } { (facts.health) }
         @if row.reason == Some(UnknownReason::Stale) { span.detail { "when last seen" } }

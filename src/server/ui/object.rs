@@ -46,7 +46,7 @@ pub(crate) async fn object(
     let snapshot = caller.snapshot();
     let claims = object_ref.find(&snapshot);
     if let Some(row) = claims.first() {
-        let key = &row.entry.object.key;
+        let key = row.entry.key();
         let main = existing_object(&claims, key, &snapshot, &exposed, &caller, now);
         return page(StatusCode::OK, &key.to_string(), Some(NavPage::Objects), now, &main);
     }
@@ -149,7 +149,7 @@ fn claim_section(
 }
 
 fn watches<'a>(row: &ClaimRow<'a>) -> impl Iterator<Item = &'a WatchState> {
-    let key = &row.entry.object.key;
+    let key = row.entry.key();
     row.state.watches.iter().filter(move |watch| watch.spec.delivers(&key.namespace, &key.name))
 }
 
@@ -207,15 +207,15 @@ fn last_verdict(drifted: Option<bool>) -> &'static str {
 fn facts<'a>(claims: &[ClaimRow<'a>], jobs: &TerraformJobs<'a>, now: Timestamp) -> Markup {
     let Some(row) = claims.first() else { return html! {} };
     let object = &row.entry.object;
-    let (key, facts) = (&object.key, &object.facts);
+    let (key, facts, live) = (object.key(), object.facts(), object.live());
     html! {
         dl.facts {
             dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }
             @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
-            @if object.exists { dt { "Health" } dd { (health(row)) } }
+            @if live.is_some() { dt { "Health" } dd { (health(row)) } }
             @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " wanted" } }
             @if let Some(record) = object.controller_status() { (record_facts(record)) }
-            @if let Some(job) = jobs.newest_for(object) { (job_facts(job, key, now)) }
+            @if let Some(job) = live.and_then(|object| jobs.newest_for(object)) { (job_facts(job, key, now)) }
             @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
             @for claim in claims.iter().map(|row| &row.entry.claim) {
                 dt { "Source" } dd { (claim.source) }
@@ -224,7 +224,7 @@ fn facts<'a>(claims: &[ClaimRow<'a>], jobs: &TerraformJobs<'a>, now: Timestamp) 
                 }
                 @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
             }
-            @if object.exists { dt { "Uid" } dd { code { (object.uid) } } }
+            @if live.is_some() { dt { "Uid" } dd { code { (object.uid()) } } }
             @for watch in watches(row) {
                 dt { "Stream" } dd { (watch.spec) span.detail { (watch_health(watch)) } }
             }

@@ -70,7 +70,7 @@ pub(crate) async fn overview(
     let main = html! {
         main.overview {
             @if caller.sees_everything() {
-                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             }
             (watch_banners(&snapshot))
             (source_banners(&snapshot))
@@ -316,7 +316,7 @@ impl<'a> Overview<'a> {
             severities,
             sources: count_by_source(all.iter().copied()),
             oldest: drifted.min_by_key(ClaimRow::onset),
-            namespaces: all.iter().map(|row| &*row.entry.object.key.namespace).collect(),
+            namespaces: all.iter().map(|row| &*row.entry.key().namespace).collect(),
             kinds: snapshot.kinds.iter().map(|state| state.kind.to_string()).collect(),
             had_drifted: all.iter().filter(|row| row.had_drifted()).count(),
             visibility: Visibility::of(snapshot),
@@ -436,7 +436,7 @@ fn oldest_drift(overview: &Overview<'_>, now: Timestamp) -> Markup {
     let Some((row, onset)) = overview.oldest.and_then(|row| Some((row, row.onset()?))) else {
         return html! { p.none { "none" } };
     };
-    let key = &row.entry.object.key;
+    let key = row.entry.key();
     html! {
         p { strong { (until_now(onset, now)) } }
         p.detail { a href=(object_url(key)) { (key.name) } @if !key.namespace.is_empty() { " in " (key.namespace) } }
@@ -571,7 +571,7 @@ fn table_head(query: &OverviewQuery) -> Markup {
 }
 
 fn table_row(row: &ClaimRow<'_>, now: Timestamp) -> Markup {
-    let (key, claim) = (&row.entry.object.key, &row.entry.claim);
+    let (key, claim) = (row.entry.key(), &row.entry.claim);
     let url = object_url(key);
     html! {
         tr id={ (url) ":" (claim.source) } class={ "row " (row.verdict) } role="row" data-flash {

@@ -29,7 +29,7 @@ pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller) -
     let matching = all.iter().filter(|(_, matches)| *matches > 0).count();
     let main = html! {
         main.rules {
-            (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+            (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             h1 { "Rules" }
             p #rules-summary data-live {
                 (count(all.len(), "rule", "rules")) ", of which " (matching) " match something now. "

@@ -31,7 +31,7 @@ pub(crate) async fn sources(State(exposed): State<Arc<Exposed>>, caller: Caller)
     let main = html! {
         main.sources {
             @if caller.sees_everything() {
-                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             }
             (watch_banners(&snapshot))
             (source_banners(&snapshot))
@@ -70,11 +70,11 @@ pub(super) fn watch_banners(snapshot: &Snapshot) -> Markup {
     html! {
         div #banner data-live {
             @for state in &snapshot.kinds {
-                @for watch in &state.watches {
+                @for watch in &*state.watches {
                     @match &watch.health {
                         WatchHealth::Down { reason, message } => {
                             @let objects = state.blocks.entries()
-                                .filter(|entry| watch.spec.delivers(&entry.object.key.namespace, &entry.object.key.name))
+                                .filter(|entry| watch.spec.delivers(&entry.key().namespace, &entry.key().name))
                                 .count();
                             div.banner.down role="alert" {
                                 strong { "Blind: " (watch.spec) "." }

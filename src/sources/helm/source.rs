@@ -15,7 +15,7 @@ use super::{
     revisions::{ReleaseStatus, Revision, RevisionObject, release_status},
 };
 use crate::{
-    config::ReleaseLocations,
+    config::{ReleaseLocations, Settings},
     sources::{
         document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
         driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
@@ -30,17 +30,32 @@ use crate::{
 };
 
 /// Helm's storage drivers.
-const STORAGE_DRIVERS: [StorageResource; 2] = [StorageResource::Secrets, StorageResource::ConfigMaps];
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum StorageDriver {
+    Secret,
+    ConfigMap,
+}
+
+impl StorageDriver {
+    const ALL: [Self; 2] = [Self::Secret, Self::ConfigMap];
+
+    fn resource(self) -> StorageResource {
+        match self {
+            Self::Secret => StorageResource::Secrets,
+            Self::ConfigMap => StorageResource::ConfigMaps,
+        }
+    }
+}
 
 /// Publishes all releases and every change, until the receiver of events is gone.
-pub async fn run(context: SourceContext<ReleaseLocations>) {
+pub async fn run(context: SourceContext) {
     driver::run::<HelmSource>(context).await;
 }
 
 struct HelmSource {
     client: Client,
     clock: Clock,
-    settings: Arc<ReleaseLocations>,
+    settings: ReleaseLocations,
     scopes: SharedScopes,
     /// Limits memory: one release at a time is inflated.
     inflate_permit: Arc<Semaphore>,
@@ -48,7 +63,7 @@ struct HelmSource {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ReleaseId {
-    driver: StorageResource,
+    driver: StorageDriver,
     namespace: Box<str>,
     name: Box<str>,
 }
@@ -66,15 +81,15 @@ struct ReleaseState {
 impl ReleaseId {
     fn origin(&self) -> BaselineOrigin {
         match self.driver {
-            StorageResource::ConfigMaps => BaselineOrigin::HelmConfigMap,
-            StorageResource::Secrets | StorageResource::Leases => BaselineOrigin::HelmSecret,
+            StorageDriver::ConfigMap => BaselineOrigin::HelmConfigMap,
+            StorageDriver::Secret => BaselineOrigin::HelmSecret,
         }
     }
 }
 
 /// All storage objects of Helm carry this label.
-fn query(driver: StorageResource) -> ObjectQuery {
-    ObjectQuery { resource: driver, selector: Selector::equals("owner", "helm") }
+fn query(driver: StorageDriver) -> ObjectQuery {
+    ObjectQuery { resource: driver.resource(), selector: Selector::equals("owner", "helm") }
 }
 
 /// `release shop/web`
@@ -94,28 +109,27 @@ impl BaselineSource for HelmSource {
     type Reader = DocumentReader;
     type Scan = ();
 
-    fn new(context: &SourceContext<ReleaseLocations>) -> Self {
+    fn new(context: &SourceContext) -> Self {
         Self {
             client: context.client.clone(),
             clock: context.clock.clone(),
-            settings: Arc::default(),
+            settings: ReleaseLocations::default(),
             scopes: SharedScopes::new(context.client.clone()),
             inflate_permit: Arc::new(Semaphore::new(1)),
         }
     }
 
-    fn is_enabled(&self) -> bool {
-        self.settings.enabled
+    fn settings(settings: &Settings) -> ReleaseLocations {
+        settings.helm.clone()
     }
 
-    fn apply_settings(&mut self, settings: Arc<ReleaseLocations>, publisher: &mut Publisher<Self>) {
-        publisher.retain(|id| settings.enabled && settings.scope.has(&id.namespace));
+    fn apply_settings(&mut self, settings: ReleaseLocations, publisher: &mut Publisher<Self>) {
+        publisher.retain(|id| settings.scope.has(&id.namespace));
         self.settings = settings;
     }
 
     fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
-        let drivers = if self.settings.enabled { &STORAGE_DRIVERS[..] } else { &[] };
-        (drivers.iter().copied().map(query).collect(), self.settings.scope.clone())
+        (StorageDriver::ALL.map(query).into(), self.settings.scope.clone())
     }
 
     fn observe_objects(
@@ -134,7 +148,7 @@ impl BaselineSource for HelmSource {
         for (id, status) in found {
             let names = || {
                 let name = format!("{}/{}", id.namespace, id.name);
-                let longer = format!("{name} ({})", id.driver.kind());
+                let longer = format!("{name} ({})", id.driver.resource().kind());
                 [name, longer]
             };
             let state = || ReleaseState { deployed: None, operation_ended: false, existed_at_start };
@@ -202,7 +216,7 @@ impl HelmSource {
         changed: &ChangedNamespaces,
     ) -> BTreeMap<ReleaseId, ReleaseStatus> {
         let mut revisions: BTreeMap<ReleaseId, Vec<Revision>> = BTreeMap::new();
-        for driver in STORAGE_DRIVERS {
+        for driver in StorageDriver::ALL {
             let query = query(driver);
             let objects = cache.objects(&query).filter(|object| {
                 changed.contains(&object.namespace) && self.settings.scope.has(&object.namespace)
@@ -286,15 +300,15 @@ impl HelmSource {
 async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<Vec<u8>>, ApiFailure> {
     const KEY: &str = "release";
     let namespace = &*id.namespace;
-    let request = format!("get {} {object} in namespace {namespace}", id.driver.kind());
+    let request = format!("get {} {object} in namespace {namespace}", id.driver.resource().kind());
     let get = async {
         match id.driver {
-            StorageResource::Secrets | StorageResource::Leases => {
+            StorageDriver::Secret => {
                 let secret = Api::<Secret>::namespaced(client.clone(), namespace).get(object).await?;
                 let value = secret.data.and_then(|mut data| data.remove(KEY)).map(|value| value.0);
                 Ok((secret.metadata, value))
             }
-            StorageResource::ConfigMaps => {
+            StorageDriver::ConfigMap => {
                 let map = Api::<ConfigMap>::namespaced(client.clone(), namespace).get(object).await?;
                 let value = map.data.and_then(|mut data| data.remove(KEY)).map(String::into_bytes);
                 Ok((map.metadata, value))
@@ -344,7 +358,7 @@ fn log_revision(tracked: &TrackedBaseline<HelmSource>, decoded: &DecodedBaseline
 }
 
 fn explain(fault: BaselineFault, id: &ReleaseId) -> String {
-    let kind = id.driver.kind();
+    let kind = id.driver.resource().kind();
     let redeploy = "deploy it again with helm upgrade or helm rollback";
     match fault {
         BaselineFault::Incomplete | BaselineFault::Truncated => {

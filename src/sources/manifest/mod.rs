@@ -21,7 +21,7 @@ use super::{
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
-    config::{FileVersion, ManifestLocations},
+    config::{FileVersion, ManifestLocations, Settings},
     types::{
         BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
         SkippedResource, Source, UnknownReason,
@@ -33,12 +33,12 @@ const MAX_FILE_SIZE: u64 = 32 << 20;
 const MAX_TOTAL_SIZE: u64 = 512 << 20;
 
 /// Publishes the manifests at each path and every change, until the receiver of events is gone.
-pub async fn run(context: SourceContext<ManifestLocations>) {
+pub async fn run(context: SourceContext) {
     driver::run::<ManifestSource>(context).await;
 }
 
 struct ManifestSource {
-    settings: Arc<ManifestLocations>,
+    settings: ManifestLocations,
     scopes: SharedScopes,
 }
 
@@ -59,15 +59,15 @@ impl BaselineSource for ManifestSource {
     type Reader = DocumentReader;
     type Scan = BTreeMap<PathBuf, io::Result<ManifestFiles>>;
 
-    fn new(context: &SourceContext<ManifestLocations>) -> Self {
-        Self { settings: Arc::default(), scopes: SharedScopes::new(context.client.clone()) }
+    fn new(context: &SourceContext) -> Self {
+        Self { settings: ManifestLocations::default(), scopes: SharedScopes::new(context.client.clone()) }
     }
 
-    fn is_enabled(&self) -> bool {
-        self.settings.enabled
+    fn settings(settings: &Settings) -> ManifestLocations {
+        settings.manifest.clone()
     }
 
-    fn apply_settings(&mut self, settings: Arc<ManifestLocations>, publisher: &mut Publisher<Self>) {
+    fn apply_settings(&mut self, settings: ManifestLocations, publisher: &mut Publisher<Self>) {
         if settings.namespace != self.settings.namespace {
             publisher.values_mut().for_each(|tracked| tracked.state.decoded = None);
         }
@@ -76,7 +76,7 @@ impl BaselineSource for ManifestSource {
     }
 
     fn paths(&self) -> &[PathBuf] {
-        if self.settings.enabled { &self.settings.paths } else { &[] }
+        &self.settings.paths
     }
 
     fn scan(paths: &[PathBuf]) -> Self::Scan {

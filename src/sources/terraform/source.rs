@@ -6,7 +6,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     path::PathBuf,
-    sync::Arc,
     time::Duration,
 };
 
@@ -21,7 +20,7 @@ use super::{
     state::StateReader,
 };
 use crate::{
-    config::{FileVersion, StateLocations},
+    config::{FileVersion, Settings, StateLocations},
     sources::{
         driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
@@ -34,14 +33,21 @@ use crate::{
 const WRITE_TIME: Duration = Duration::from_secs(5);
 
 /// Publishes all states and every change, until the receiver of events is gone.
-pub async fn run(context: SourceContext<StateLocations>) {
+pub async fn run(context: SourceContext) {
     driver::run::<TerraformSource>(context).await;
 }
 
 struct TerraformSource {
     client: Client,
     clock: Clock,
-    settings: Arc<StateLocations>,
+    settings: StateSettings,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct StateSettings {
+    locations: StateLocations,
+    /// The prefix of the labels and annotations of published baselines, without a slash.
+    prefix: Box<str>,
 }
 
 /// Identifies a state by its first Secret or its file.
@@ -101,13 +107,13 @@ impl StateLocation {
         }
     }
 
-    fn is_covered_by(&self, before: &StateLocations, now: &StateLocations) -> bool {
-        now.enabled
-            && match self {
-                Self::Backend(secret) => now.scope.has(&secret.namespace),
-                Self::Published(secret) => now.scope.has(&secret.namespace) && before.prefix == now.prefix,
-                Self::File(path) => now.files.iter().any(|given| path.starts_with(given)),
-            }
+    fn is_covered_by(&self, before: &StateSettings, now: &StateSettings) -> bool {
+        let StateLocations { scope, files, .. } = &now.locations;
+        match self {
+            Self::Backend(secret) => scope.has(&secret.namespace),
+            Self::Published(secret) => scope.has(&secret.namespace) && before.prefix == now.prefix,
+            Self::File(path) => files.iter().any(|given| path.starts_with(given)),
+        }
     }
 
     /// The name of the baseline, and a longer one in case it is taken.
@@ -152,33 +158,30 @@ impl BaselineSource for TerraformSource {
     /// States may be large.
     const MAX_CONCURRENT_READS: usize = 1;
 
-    type Settings = StateLocations;
+    type Settings = StateSettings;
     type Location = StateLocation;
     type State = StateTracking;
     type Reader = StateReader;
     type Scan = BTreeMap<PathBuf, StateFile>;
 
-    fn new(context: &SourceContext<StateLocations>) -> Self {
-        Self { client: context.client.clone(), clock: context.clock.clone(), settings: Arc::default() }
+    fn new(context: &SourceContext) -> Self {
+        let settings = StateSettings::default();
+        Self { client: context.client.clone(), clock: context.clock.clone(), settings }
     }
 
-    fn is_enabled(&self) -> bool {
-        self.settings.enabled
+    fn settings(settings: &Settings) -> StateSettings {
+        StateSettings { locations: settings.terraform.clone(), prefix: settings.annotation_prefix.clone() }
     }
 
-    fn apply_settings(&mut self, settings: Arc<StateLocations>, publisher: &mut Publisher<Self>) {
+    fn apply_settings(&mut self, settings: StateSettings, publisher: &mut Publisher<Self>) {
         publisher.retain(|location| location.is_covered_by(&self.settings, &settings));
-        publisher.set_here(settings.this_cluster);
+        publisher.set_here(settings.locations.this_cluster);
         self.settings = settings;
     }
 
     fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
-        let queries = if self.settings.enabled {
-            vec![state_query(), lock_query(), self.published_query()]
-        } else {
-            Vec::new()
-        };
-        (queries, self.settings.scope.clone())
+        let queries = vec![state_query(), lock_query(), self.published_query()];
+        (queries, self.settings.locations.scope.clone())
     }
 
     fn observe_objects(
@@ -210,7 +213,7 @@ impl BaselineSource for TerraformSource {
     }
 
     fn paths(&self) -> &[PathBuf] {
-        if self.settings.enabled { &self.settings.files } else { &[] }
+        &self.settings.locations.files
     }
 
     fn scan(paths: &[PathBuf]) -> Self::Scan {
@@ -241,7 +244,7 @@ impl BaselineSource for TerraformSource {
                 }
             }
             let lock = lock_info.map_or(ObservedLock::Free, |(info, since)| {
-                ObservedLock::Held(parse_lock(&info, since, self.settings.lock_max_age))
+                ObservedLock::Held(parse_lock(&info, since, self.settings.locations.lock_max_age))
             });
             if observe_lock(tracked, lock) || !is_readable {
                 publisher.publish(&location);
@@ -335,7 +338,8 @@ impl TerraformSource {
             let query = if is_published { self.published_query() } else { state_query() };
             let mut namespaces: BTreeMap<&str, Vec<&ObjectMetadata>> = BTreeMap::new();
             for object in cache.objects(&query) {
-                if changed.contains(&object.namespace) && self.settings.scope.has(&object.namespace) {
+                if changed.contains(&object.namespace) && self.settings.locations.scope.has(&object.namespace)
+                {
                     namespaces.entry(&object.namespace).or_default().push(object);
                 }
             }
@@ -367,7 +371,7 @@ impl TerraformSource {
         let lease = cache.get(&lock_query(), namespace, &format!("lock-{name}"));
         let held = lease.and_then(|lease| Some((lease.lock_info.as_ref()?, lease.last_write)));
         held.map_or(ObservedLock::Free, |(info, since)| {
-            ObservedLock::Held(parse_lock(info, since, self.settings.lock_max_age))
+            ObservedLock::Held(parse_lock(info, since, self.settings.locations.lock_max_age))
         })
     }
 }

@@ -1,43 +1,8 @@
-//! The inputs of the engine: watch events, baselines, the watch plan and its health.
+//! Watches: what each of them requests, the plan of all of them, and their health.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
-use super::{
-    Baseline, Kind, LiveObject, NameSet, Scope, Selector, ServedKinds, ShortText, Source,
-    closed_sets::closed_set,
-};
-
-/// Every input of the engine.
-#[derive(Debug)]
-pub enum Event {
-    /// Replaces the set of open watches.
-    WatchPlan(Arc<WatchPlan>),
-    /// A list begins. Objects of an earlier, unfinished list of this watch are discarded.
-    ListStarted(Arc<WatchSpec>),
-    /// One object of the list in progress.
-    Listed(Arc<WatchSpec>, Arc<LiveObject>),
-    /// The list is complete: objects that it does not contain no longer exist.
-    ListEnded(Arc<WatchSpec>),
-    /// The object was created or changed.
-    Applied(Arc<WatchSpec>, Arc<LiveObject>),
-    /// The object was deleted, or the selector no longer matches it.
-    Deleted {
-        watch: Arc<WatchSpec>,
-        namespace: ShortText,
-        name: ShortText,
-    },
-    WatchHealth(Arc<WatchSpec>, WatchHealth),
-    /// A baseline was read, or could not be read.
-    Baseline(Arc<Baseline>),
-    /// A baseline was deleted; it no longer declares any object.
-    BaselineRemoved(Source, Arc<str>),
-    /// Whether the baselines of a source can be listed. `Up` follows the last baseline of the first list.
-    SourceHealth(Source, WatchHealth),
-    /// The settings no longer enable this source.
-    SourceRemoved(Source),
-    /// Time has passed: grace periods, rules and locks may have expired.
-    Tick,
-}
+use super::{Kind, NameSet, Scope, Selector, ServedKinds, closed_sets::closed_set};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchHealth {
@@ -76,10 +41,46 @@ pub enum WatchMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchPlan {
     /// Sorted by kind.
-    pub watches: Vec<Arc<WatchSpec>>,
+    pub watches: Vec<Watch>,
     pub unwatched: Vec<Unwatched>,
     /// The result of discovery; none before the first one succeeds.
     pub served: Option<Arc<ServedKinds>>,
+}
+
+/// Identifies a watch from the plan that opens it to the plan that closes it. An id is never reused, so a late event of a
+/// closed watch cannot be taken for one of its successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(u64);
+
+/// A watch of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    pub id: WatchId,
+    pub spec: Arc<WatchSpec>,
+}
+
+/// Gives the watches of successive plans their ids.
+#[derive(Debug, Default)]
+pub struct WatchIds {
+    /// The watches of the last plan.
+    open: BTreeMap<Arc<WatchSpec>, WatchId>,
+    last: u64,
+}
+
+impl WatchIds {
+    /// The watches of the next plan. Those that the last plan has, too, keep their ids.
+    pub fn assign(&mut self, specs: impl IntoIterator<Item = Arc<WatchSpec>>) -> Vec<Watch> {
+        let previous = mem::take(&mut self.open);
+        let assign = |spec: Arc<WatchSpec>| {
+            let id = previous.get(&spec).copied().unwrap_or_else(|| {
+                self.last += 1;
+                WatchId(self.last)
+            });
+            self.open.insert(spec.clone(), id);
+            Watch { id, spec }
+        };
+        specs.into_iter().map(assign).collect()
+    }
 }
 
 /// A requested kind that cannot be watched now.
@@ -97,12 +98,12 @@ impl WatchPlan {
     }
 
     pub fn is_watched(&self, kind: &Kind) -> bool {
-        self.watches.iter().any(|spec| spec.kind.is_same_type(kind))
+        self.watches.iter().any(|watch| watch.spec.kind.is_same_type(kind))
     }
 }
 
 /// One watch: the request to the API server, and the client-side filter of its objects.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchSpec {
     pub kind: Arc<Kind>,
     /// None for all namespaces.
@@ -122,7 +123,7 @@ pub struct WatchSpec {
 }
 
 /// A client-side filter by namespace and labels.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectFilter {
     pub scope: Scope,
     pub selector: Option<Selector>,
@@ -225,5 +226,25 @@ impl fmt::Display for WatchSpec {
             Some(namespace) => write!(formatter, " in {namespace}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Kind, Watch, WatchIds, WatchSpec};
+
+    #[test]
+    fn watch_keeps_its_id_and_a_closed_one_is_never_reused() {
+        let [web, api] =
+            [Kind::deployment(), Kind::service()].map(|kind| Arc::new(WatchSpec::all(Arc::new(kind))));
+        let mut ids = WatchIds::default();
+        let first = ids.assign([web.clone(), api.clone()]);
+        assert_ne!(first[0].id, first[1].id);
+        assert_eq!(ids.assign([api.clone()]), first[1..]);
+        let reopened = ids.assign([web.clone(), api]);
+        assert_eq!(reopened[1], first[1]);
+        assert!(first.iter().all(|Watch { id, .. }| *id != reopened[0].id) && reopened[0].spec == web);
     }
 }

@@ -1,4 +1,4 @@
-//! The pure part of reconciliation: whether an object exists, and the verdict of each source on it, without
+//! The pure part of reconciliation: whether an object exists, and the judgement of each source on it, without
 //! regard to the claims so far.
 
 use std::sync::Arc;
@@ -16,24 +16,9 @@ use crate::{
     },
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, Finding, HashBaseline, Judgement, Kind,
-        LiveObject, ObjectKey, ObjectRef, ResolutionCause, Source, UnknownReason,
+        LiveObject, ObjectKey, ObjectRef, Source, UnknownReason,
     },
 };
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReconcileContext {
-    /// Whether an episode that is detected now started while we watched. Only such episodes are counted.
-    pub(super) counted: bool,
-    /// The cause with which episodes of claims end that no source makes any more.
-    pub(super) cause: ResolutionCause,
-    pub(super) now: Timestamp,
-}
-
-impl ReconcileContext {
-    pub(super) fn uncounted(cause: ResolutionCause, now: Timestamp) -> Self {
-        Self { counted: false, cause, now }
-    }
-}
 
 /// Whether an object exists, as far as the watches of its kind show.
 #[derive(Clone, Debug)]

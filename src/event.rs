@@ -1,0 +1,46 @@
+//! The inputs of the engine. They arrive in one queue, so what is sent first takes effect first: rules before the objects that are
+//! listed again because of them, a schema that is being read before the watch of its kind.
+
+use std::sync::Arc;
+
+use crate::{
+    diff::manifest::ClusterSchemas,
+    rules::RuleSet,
+    types::{Baseline, LiveObject, ShortText, Source, WatchHealth, WatchId, WatchPlan},
+};
+
+/// Every input of the engine.
+#[derive(Debug)]
+pub enum Event {
+    /// Replaces the set of open watches.
+    WatchPlan(Arc<WatchPlan>),
+    /// A list begins. Objects of an earlier, unfinished list of this watch are discarded.
+    ListStarted(WatchId),
+    /// One object of the list in progress.
+    Listed(WatchId, Arc<LiveObject>),
+    /// The list is complete: objects that it does not contain no longer exist.
+    ListEnded(WatchId),
+    /// The object was created or changed.
+    Applied(WatchId, Arc<LiveObject>),
+    /// The object was deleted, or the selector no longer matches it.
+    Deleted {
+        watch: WatchId,
+        namespace: ShortText,
+        name: ShortText,
+    },
+    WatchHealth(WatchId, WatchHealth),
+    /// A baseline was read, or could not be read.
+    Baseline(Arc<Baseline>),
+    /// A baseline was deleted; it no longer declares any object.
+    BaselineRemoved(Source, Arc<str>),
+    /// Whether the baselines of a source can be listed. `Up` follows the last baseline of the first list.
+    SourceHealth(Source, WatchHealth),
+    /// The settings no longer enable this source.
+    SourceRemoved(Source),
+    /// Replaces the rules.
+    Rules(Arc<RuleSet>),
+    /// Replaces the schemas of custom resources. Objects are not compared while the schema of their kind is being read.
+    Schemas(Arc<ClusterSchemas>),
+    /// Time has passed: grace periods, rules and locks may have expired.
+    Tick,
+}
