@@ -6,11 +6,10 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 use serde_json::Value;
 
 use super::{
-    manifest::Schemas,
     ownership::FieldOwners,
     redacted_text::is_redacted,
     redaction::{redact_forged, redact_object},
-    terraform::{self, Comparison, TERRAFORM_MANAGERS},
+    terraform::TERRAFORM_MANAGERS,
 };
 use crate::types::{DeclaredBody, DeclaredObject, Document, FieldManager, Kind, PackedJson, RedactionPolicy};
 
@@ -110,11 +109,6 @@ pub fn pack_live_object(mut object: Value, kind: &Kind, policy: &RedactionPolicy
     }
     redact_object(&mut object, kind, policy);
     Document { packed: pack(&object), content }
-}
-
-/// Compares a packed live object with its declaration. `schemas` are those of custom resources.
-pub fn compare_document(declared: &DeclaredObject, document: &Document, schemas: &Schemas) -> Comparison {
-    terraform::compare(declared, &unpack(&document.packed), schemas)
 }
 
 /// Whether the Terraform provider owns a field of the object.

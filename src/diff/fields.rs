@@ -44,11 +44,12 @@ fn class_of_name(name: &str) -> Option<FieldClass> {
 /// The value at a path. If several elements have the same keys, it is in the first.
 pub fn value_at<'a>(object: &'a Value, path: &FieldPath) -> Option<&'a Value> {
     path.segments().iter().try_fold(object, |at, segment| match segment {
-        Segment::Field(name) => at.get(&**name),
+        Segment::Field(name) => at.get(name.as_str()),
         Segment::Index(index) => at.as_array()?.get(*index),
         Segment::Value(value) => at.as_array()?.iter().find(|element| is_scalar(element, value)),
         Segment::Element(keys) => at.as_array()?.iter().find(|element| {
-            keys.iter().all(|(key, value)| element.get(&**key).is_some_and(|member| is_scalar(member, value)))
+            keys.iter()
+                .all(|(key, value)| element.get(key.as_str()).is_some_and(|member| is_scalar(member, value)))
         }),
     })
 }

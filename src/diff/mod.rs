@@ -1,6 +1,7 @@
 //! Compares desired state with live objects: pure functions without I/O.
 
 mod canonical;
+mod compare;
 mod document;
 mod fields;
 mod hash;
@@ -14,9 +15,8 @@ mod spec_view;
 pub mod terraform;
 
 pub use canonical::is_declared_key;
-pub use document::{
-    compare_document, creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack,
-};
+pub use compare::{Comparison, compare};
+pub use document::{creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack};
 pub use fields::{class_of, retain_members, value_at};
 pub use hash::{FingerprintError, RecordedHash, fingerprint, judge, judge_record, sha256_jcs, tfdrift};
 pub use manifest::{last_applied, unreadable_last_applied};

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::types::{FieldManager, FieldPath, Segment};
+use crate::types::{FieldManager, Segment, ShortText};
 
 #[derive(Debug)]
 pub struct FieldOwners<'a> {
@@ -26,9 +26,9 @@ impl<'a> FieldOwners<'a> {
     ///
     /// A manager that changes a field takes it from owners of another value, so that several owners share the same value.
     /// Writes through the `scale` subresource have no time.
-    pub fn owner(&self, path: &FieldPath) -> Option<&FieldManager> {
+    pub fn owner(&self, path: &[Segment]) -> Option<&FieldManager> {
         let owners = self.entries.iter().filter_map(|entry| {
-            let ownership = ownership(entry.fields, path.segments())?;
+            let ownership = ownership(entry.fields, path)?;
             Some((ownership, &entry.manager))
         });
         owners.max_by_key(|(ownership, manager)| (*ownership, manager.time)).map(|(_, manager)| manager)
@@ -83,7 +83,7 @@ fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
     let inner = match first {
         Segment::Field(name) => members.get(&format!("f:{name}")),
         Segment::Value(value) => members
-            .get(&format!("v:{}", Value::from(&**value)))
+            .get(&format!("v:{}", Value::from(value.as_str())))
             .or_else(|| members.get(&format!("v:{value}"))),
         Segment::Index(index) => members.get(&format!("i:{index}")),
         Segment::Element(keys) => {
@@ -97,12 +97,12 @@ fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
 }
 
 /// Whether a `k:` entry of `fieldsV1` is the element with these keys.
-fn is_element(entry: &str, keys: &[(Box<str>, Box<str>)]) -> bool {
+fn is_element(entry: &str, keys: &[(ShortText, ShortText)]) -> bool {
     let Some(Ok(Value::Object(entry_keys))) = entry.strip_prefix("k:").map(serde_json::from_str) else {
         return false;
     };
-    let same = |(key, value): &(Box<str>, Box<str>)| match entry_keys.get(&**key) {
-        Some(Value::String(text)) => **text == **value,
+    let same = |(key, value): &(ShortText, ShortText)| match entry_keys.get(key.as_str()) {
+        Some(Value::String(text)) => value == text,
         Some(Value::Number(number)) => number.as_i64().is_some_and(|number| value.parse() == Ok(number)),
         Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => false,
     };
@@ -114,6 +114,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::FieldOwners;
+    use crate::types::FieldPath;
 
     fn object() -> Value {
         let container = |fields: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": fields}}});
@@ -127,11 +128,15 @@ mod tests {
         ]}})
     }
 
+    fn owner_of<'a>(owners: &'a FieldOwners<'_>, path: &str) -> Option<&'a str> {
+        owners.owner(path.parse::<FieldPath>().unwrap().segments()).map(|owner| &*owner.manager)
+    }
+
     #[track_caller]
     fn check(path: &str, manager: Option<&str>) {
         let object = object();
         let owners = FieldOwners::of(&object);
-        assert_eq!(owners.owner(&path.parse().unwrap()).map(|owner| &*owner.manager), manager, "{path}");
+        assert_eq!(owner_of(&owners, path), manager, "{path}");
     }
 
     #[test]
@@ -151,8 +156,10 @@ mod tests {
             {"manager": "HashiCorp", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:data": {}}},
         ]}});
         let owners = FieldOwners::of(&object);
-        let manager = |path: &str| owners.owner(&path.parse().unwrap()).map(|owner| &*owner.manager);
-        assert_eq!((manager("data.a"), manager("data.b")), (Some("kubectl-edit"), Some("HashiCorp")));
+        assert_eq!(
+            (owner_of(&owners, "data.a"), owner_of(&owners, "data.b")),
+            (Some("kubectl-edit"), Some("HashiCorp"))
+        );
     }
 
     #[test]

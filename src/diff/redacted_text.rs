@@ -12,7 +12,7 @@ use base64::{
 use serde_json::{Number, Value};
 
 use super::quantity::Quantity;
-use crate::types::{FieldPath, RedactionKey, Segment};
+use crate::types::{FieldPath, FieldValue, KeyedDigest, RedactionKey, Segment};
 
 const PREFIX: char = '\u{1}';
 
@@ -106,10 +106,10 @@ fn redact_number(keys: &[RedactionKey], number: &Number) -> String {
 
 /// The redacted text with the digests of all forms of a value and of its amount.
 fn join_digests(keys: &[RedactionKey], forms: &[&[u8]], amount: Option<String>) -> String {
-    let digests = keys.iter().flat_map(|key| forms.iter().map(|form| key.digest(form)));
+    let digests = keys.iter().flat_map(|key| forms.iter().map(|form| key.digest(form).to_string()));
     let mut redacted = format!("{PREFIX}{}", digests.collect::<Vec<_>>().join(" "));
     if let Some(amount) = amount {
-        let digests: Vec<String> = keys.iter().map(|key| key.digest(amount.as_bytes())).collect();
+        let digests: Vec<String> = keys.iter().map(|key| key.digest(amount.as_bytes()).to_string()).collect();
         redacted.push(PREFIX);
         redacted.push_str(&digests.join(" "));
     }
@@ -127,7 +127,7 @@ pub(super) fn octal_mode(mode: i64) -> String {
 }
 
 pub fn is_redacted(text: &str) -> bool {
-    text.starts_with(PREFIX) && digests(text).next().is_some_and(RedactionKey::is_digest)
+    text.starts_with(PREFIX) && digests(text).next().and_then(KeyedDigest::parse).is_some()
 }
 
 /// Whether a text is redacted with other keys only, so that it cannot be compared.
@@ -135,34 +135,36 @@ pub(super) fn has_unknown_key(key: &RedactionKey, text: &str) -> bool {
     is_redacted(text) && digest_of(key, text).is_none()
 }
 
-/// A text as it is shown to users: its digest if it is redacted, or if `is_sensitive` is set.
-pub(super) fn display(key: &RedactionKey, text: &str, is_sensitive: bool) -> Box<str> {
+/// A text as the value of a finding. It is redacted if the text is, or if `is_sensitive` is set.
+pub(super) fn display(key: &RedactionKey, text: &str, is_sensitive: bool) -> FieldValue {
     if is_redacted(text) {
-        digest_of(key, text).unwrap_or("sealed").into()
-    } else if is_sensitive && !text.is_empty() {
-        key.digest(text.as_bytes()).into()
-    } else {
-        text.into()
+        let digest = digest_of(key, text).or_else(|| digests(text).next()).and_then(KeyedDigest::parse);
+        return digest.map_or(FieldValue::Absent, FieldValue::Redacted);
     }
+    let plain = if text == "\"\"" { FieldValue::Plain(Box::default()) } else { FieldValue::non_empty(text) };
+    if is_sensitive { plain.redacted(key) } else { plain }
 }
 
 /// A path as it is shown to users: the keys of list elements may be redacted.
-pub(super) fn display_path(key: &RedactionKey, path: &FieldPath) -> FieldPath {
+pub(super) fn display_path(key: &RedactionKey, path: &[Segment]) -> FieldPath {
+    let text = |value: &str| {
+        if is_redacted(value) { display(key, value, false).text().into() } else { value.into() }
+    };
     let display = |segment: &Segment| match segment {
-        Segment::Element(keys) => Segment::Element(
-            keys.iter().map(|(name, value)| (name.clone(), display(key, value, false))).collect(),
-        ),
-        Segment::Value(value) => Segment::Value(display(key, value, false)),
+        Segment::Element(keys) => {
+            Segment::Element(keys.iter().map(|(name, value)| (name.clone(), text(value))).collect())
+        }
+        Segment::Value(value) => Segment::Value(text(value)),
         Segment::Field(_) | Segment::Index(_) => segment.clone(),
     };
-    FieldPath::new(path.segments().iter().map(display).collect())
+    FieldPath::new(path.iter().map(display).collect())
 }
 
 /// Whether two texts, plain or redacted, are the same.
 pub(super) fn is_same(key: &RedactionKey, one: &str, other: &str) -> bool {
     one == other
         || match (is_redacted(one), is_redacted(other)) {
-            (true, false) => digests(one).any(|digest| digest == key.digest(other.as_bytes())),
+            (true, false) => digests(one).any(|digest| digest == key.digest(other.as_bytes()).to_string()),
             (false, true) => is_same(key, other, one),
             (true, true) => share_digest(digests(one), || digests(other)),
             (false, false) => false,
@@ -173,7 +175,7 @@ pub(super) fn is_same(key: &RedactionKey, one: &str, other: &str) -> bool {
 pub(super) fn is_same_quantity(key: &RedactionKey, one: &str, other: &str) -> bool {
     match (is_redacted(one), is_redacted(other)) {
         (true, false) => canonical_amount(other).is_some_and(|other| {
-            let wanted = key.digest(other.as_bytes());
+            let wanted = key.digest(other.as_bytes()).to_string();
             amount_digests(one).any(|digest| digest == wanted)
         }),
         (false, true) => is_same_quantity(key, other, one),
@@ -187,7 +189,7 @@ pub(super) fn is_same_bytes(key: &RedactionKey, one: &str, other: &str) -> bool 
     one == other
         || match (is_redacted(one), is_redacted(other)) {
             (true, true) => digest_of(key, one).is_some_and(|digest| digest_of(key, other) == Some(digest)),
-            (true, false) => digest_of(key, one) == Some(&key.digest(other.as_bytes())),
+            (true, false) => digest_of(key, one) == Some(&*key.digest(other.as_bytes()).to_string()),
             (false, true) => is_same_bytes(key, other, one),
             (false, false) => false,
         }
@@ -214,7 +216,7 @@ fn part(redacted: &str, number: usize) -> impl Iterator<Item = &str> {
 
 /// The digest of the value itself: the first with this key.
 fn digest_of<'a>(key: &RedactionKey, redacted: &'a str) -> Option<&'a str> {
-    digests(redacted).find(|digest| digest.split(':').nth(1) == Some(key.id()))
+    digests(redacted).find(|digest| KeyedDigest::parse(digest).is_some_and(|digest| digest.key() == key.id()))
 }
 
 /// Go ignores non-zero trailing bits.
@@ -251,7 +253,7 @@ mod tests {
         let redacted = redact(&key, "hunter2");
         assert!(is_same(&key, &redacted, "hunter2") && is_same(&key, "hunter2", &redacted));
         assert!(!is_same(&key, &redacted, "hunter3") && !is_same(&key, &redacted, &redact(&key, "hunter3")));
-        assert!(display(&key, &redacted, false).starts_with(&format!("hmac:{}:", key.id())));
+        assert!(display(&key, &redacted, false).text().starts_with(&format!("hmac:{}:", key.id())));
         assert_eq!(display(&key, &redacted, false), display(&key, "hunter2", true));
     }
 
@@ -275,7 +277,6 @@ mod tests {
             assert!(!has_unknown_key(key, &live));
         }
         assert!(has_unknown_key(&key(3), &live) && !has_unknown_key(&key(3), "hunter2"));
-        assert_eq!(&*display(&key(3), &live, false), "sealed");
     }
 
     #[test]

@@ -1,15 +1,13 @@
 //! Redacts confidential values in live objects, manifests and findings: the values of Secrets, and the fields that a baseline
 //! marks as sensitive.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value};
 
 use super::{
     manifest::SERVER_METADATA,
     redacted_text::{is_redacted, redact_base64, redact_member, redact_text, redact_value},
 };
-use crate::types::{FieldClass, FieldPath, Finding, Kind, RedactionKey, RedactionPolicy, is_within};
+use crate::types::{FieldClass, Finding, Kind, RedactionKey, RedactionPolicy, is_within};
 
 /// The annotation of `kubectl apply`, which contains the whole manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -53,21 +51,6 @@ pub fn redact_secret(document: &mut Value, group: &str, kind: &str, keys: &[Reda
     {
         redact_secret_members(members, keys);
     }
-}
-
-/// A live object, redacted with this key if it is a Secret.
-pub(super) fn with_redacted_secret<'a>(
-    live: &'a Value,
-    group: &str,
-    kind: &str,
-    key: &RedactionKey,
-) -> Cow<'a, Value> {
-    if !is_secret(group, kind) {
-        return Cow::Borrowed(live);
-    }
-    let mut redacted = live.clone();
-    redact_secret(&mut redacted, group, kind, std::slice::from_ref(key));
-    Cow::Owned(redacted)
 }
 
 fn redact_secret_members(members: &mut Map<String, Value>, keys: &[RedactionKey]) {
@@ -129,7 +112,7 @@ pub fn redact_binary_data(key: &RedactionKey, attributes: &mut Value) {
 
 /// Redacts a live object by policy: the values of a Secret, the sensitive fields of this object, and their copies in the
 /// last-applied annotation and in `managedFields`.
-pub fn redact_object(object: &mut Value, kind: &Kind, policy: &RedactionPolicy) {
+pub(super) fn redact_object(object: &mut Value, kind: &Kind, policy: &RedactionPolicy) {
     let keys = policy.keys();
     redact_secret(object, &kind.group, &kind.kind, keys);
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
@@ -253,21 +236,13 @@ pub(super) fn redact_forged(value: &mut Value, keys: &[RedactionKey]) {
 pub fn redact_findings(findings: &mut [Finding], fields: &[Box<str>], key: &RedactionKey) {
     // A hash discloses nothing.
     for finding in findings.iter_mut().filter(|finding| finding.class != FieldClass::Hash) {
-        let field = without_indices(&finding.path);
+        let field = finding.path.field_names().collect::<Vec<_>>().join(".");
         if fields.iter().any(|sensitive| is_within(&field, sensitive) || is_within(sensitive, &field)) {
-            for text in [&mut finding.expected, &mut finding.actual] {
-                if !text.is_empty() && !RedactionKey::is_digest(text) {
-                    *text = key.digest(text.as_bytes()).into();
-                }
+            for value in [&mut finding.expected, &mut finding.actual] {
+                *value = value.redacted(key);
             }
         }
     }
-}
-
-/// The field names in a path. An invalid path has no names, and so contains every field.
-fn without_indices(path: &str) -> String {
-    let Ok(path) = path.parse::<FieldPath>() else { return String::new() };
-    path.field_names().collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]
@@ -280,7 +255,7 @@ mod tests {
     };
     use crate::{
         diff::redacted_text::{is_redacted, is_same},
-        types::{Kind, ObjectRef, RedactionPolicy},
+        types::{FieldValue, Kind, ObjectRef, RedactionPolicy},
     };
 
     #[test]
@@ -416,7 +391,10 @@ mod tests {
         let mut live = json!({"data": {"a": forged, "b": "\u{1}left"}});
         redact_forged(&mut live, &keys());
         let redacted = live["data"]["a"].as_str().unwrap();
-        assert!(keys().iter().all(|key| redacted.contains(&key.digest(forged.as_bytes()))), "{redacted}");
+        assert!(
+            keys().iter().all(|key| redacted.contains(&key.digest(forged.as_bytes()).to_string())),
+            "{redacted}"
+        );
         assert_eq!(live["data"]["b"], "\u{1}left", "not a digest, so a plain string");
     }
 
@@ -425,13 +403,14 @@ mod tests {
     }
 
     fn is_plain_of(class: FieldClass, path: &str, fields: &[&str]) -> bool {
-        let mut found = [Finding::new(path, class, "canary", "")];
+        let mut found = [Finding::new(path.parse().unwrap(), class, "canary", "")];
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         redact_findings(&mut found, &fields, &RedactionKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;
-        assert!(actual.is_empty(), "an empty string has no digest");
-        assert!(&*expected == "canary" || RedactionKey::is_digest(&expected), "{expected}");
-        &*expected == "canary"
+        assert_eq!(actual, FieldValue::Absent, "an absent value has no digest");
+        let redacted = FieldValue::Redacted(RedactionKey::new([1; 32]).digest(b"canary"));
+        assert!(expected == FieldValue::non_empty("canary") || expected == redacted, "{expected:?}");
+        expected != redacted
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     },
     redaction::LAST_APPLIED,
 };
-use crate::types::{FieldPath, Finding, RedactionKey, Segment, is_within};
+use crate::types::{Finding, RedactionKey, Segment, is_within};
 
 /// Tracks the path of a walk and reports each difference at that path, with its owner and redacted if necessary.
 pub(super) struct DiffReporter<'a> {
@@ -108,8 +108,8 @@ impl<'a> DiffReporter<'a> {
         is_same_quantity(self.key, expected, actual)
     }
 
-    pub(super) fn display(&self, text: &str) -> Box<str> {
-        display(self.key, text, false)
+    pub(super) fn display(&self, text: &str) -> String {
+        display(self.key, text, false).text().into_owned()
     }
 
     /// Whether the walk compared a text that is redacted with other keys only.
@@ -127,7 +127,7 @@ impl<'a> DiffReporter<'a> {
             values if is_sensitive => {
                 let redacted = values
                     .iter()
-                    .map(|element| Value::from(&*display(self.key, &scalar_text(element), true)));
+                    .map(|element| Value::from(&*display(self.key, &scalar_text(element), true).text()));
                 redacted.collect::<Value>().to_string()
             }
             values => Value::from(values).to_string(),
@@ -137,17 +137,16 @@ impl<'a> DiffReporter<'a> {
 
     pub(super) fn report(&mut self, expected: &str, actual: &str) {
         let attribute = self.attributes.join(".");
-        let is_last_applied =
-            matches!(self.path.last(), Some(Segment::Field(name)) if **name == *LAST_APPLIED);
+        let is_last_applied = matches!(self.path.last(), Some(Segment::Field(name)) if name == LAST_APPLIED);
         let is_sensitive =
             is_last_applied || is_redacted(expected) || is_redacted(actual) || self.is_sensitive(&attribute);
-        let path = FieldPath::new(self.path.clone());
+        let path = display_path(self.key, &self.path);
         self.findings.push(Finding {
             class: class_of(&path),
             expected: display(self.key, expected, is_sensitive),
             actual: display(self.key, actual, is_sensitive),
-            owner: self.owners.owner(&path).cloned(),
-            path: display_path(self.key, &path).to_string().into(),
+            owner: self.owners.owner(&self.path).cloned(),
+            path,
         });
         self.finding_attributes.push(attribute.into());
     }

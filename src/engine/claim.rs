@@ -9,8 +9,8 @@ use super::{EpisodeChange, store::AutoscalerIndex};
 use crate::{
     rules::{ObjectView, RuleSet},
     types::{
-        Difference, DriftKind, Episode, FieldPath, Finding, HashBaseline, Ignored, Judgement, LastKnown,
-        LiveObject, ObservedState, ResolutionCause, Source, Verdict,
+        Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored, Judgement,
+        LastKnown, LiveObject, ObservedState, ResolutionCause, Source, Verdict,
     },
 };
 
@@ -147,7 +147,8 @@ pub(super) fn only_baseline_moved(before: &Claim, after: &LiveObject) -> bool {
     let (Some(episode), HashBaseline::Match(digest)) = (before.verdict.episode(), hash_baseline) else {
         return false;
     };
-    episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
+    let actual = FieldValue::non_empty(digest.to_string());
+    episode.differences.first().is_some_and(|difference| difference.finding.actual == actual)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -162,10 +163,10 @@ impl Rater<'_> {
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
-        let known_onsets: HashMap<&str, Timestamp> =
-            previous.differences().map(|known| (&*known.finding.path, known.onset)).collect();
+        let known_onsets: HashMap<&FieldPath, Timestamp> =
+            previous.differences().map(|known| (&known.finding.path, known.onset)).collect();
         for finding in findings {
-            let known_onset = known_onsets.get(&*finding.path).copied();
+            let known_onset = known_onsets.get(&finding.path).copied();
             let mut difference = self.rules.rate(&self.object, finding, self.now);
             if let Some(known_onset) = known_onset {
                 difference.onset = difference.onset.min(known_onset);
@@ -266,7 +267,7 @@ mod tests {
 
     fn finding(path: &str, written: Option<i64>) -> Finding {
         let owner = written.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
-        Finding { owner, ..Finding::new(path, FieldClass::Hash, "a", "b") }
+        Finding { owner, ..Finding::new(path.parse().unwrap(), FieldClass::Hash, "a", "b") }
     }
 
     fn drifted(written: Option<i64>) -> Judgement {

@@ -67,7 +67,9 @@ impl RecordDecoder<'_> {
         let owners = FieldOwners::of(object);
         let (observed_state, edited_at) = self.observed_state(&owners);
         let since = match (&spec.phase, progress) {
-            (Some(path), Progress::InProgress) => owners.owner(path).and_then(|manager| manager.time),
+            (Some(path), Progress::InProgress) => {
+                owners.owner(path.segments()).and_then(|manager| manager.time)
+            }
             (Some(_) | None, _) => edited_at,
         };
         let (message, outputs) = (text(&spec.message, MAX_MESSAGE_CHARS), outputs(spec, object));
@@ -78,8 +80,8 @@ impl RecordDecoder<'_> {
     fn observed_state(&self, owners: &FieldOwners<'_>) -> (ObservedState, Option<Timestamp>) {
         let Self { spec, object, .. } = self;
         let recorded = value_at(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
-        let recorded_at = owners.owner(&spec.recorded).and_then(|manager| manager.time);
-        let last_writer = owners.owner(&spec.hashed).cloned();
+        let recorded_at = owners.owner(spec.recorded.segments()).and_then(|manager| manager.time);
+        let last_writer = owners.owner(spec.hashed.segments()).cloned();
         let owner = last_writer.clone().filter(|manager| manager.time > recorded_at);
         let edited_at = owner.as_ref().and_then(|manager| manager.time);
         let state = match spec.algorithm {

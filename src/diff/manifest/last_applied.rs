@@ -33,7 +33,7 @@ pub fn last_applied(object: &Value, object_key: &ObjectKey, key: &RedactionKey) 
             (object_key.kind.version.clone(), DeclaredBody::Opaque(UnknownReason::UnreadableBaseline))
         }
     };
-    let declared = declared_object(object_key, &version, body, key);
+    let declared = opaque_or_subset(object_key, &version, body, key);
     Some(LastApplied { declared, rest: hash_of_rest(object, key) })
 }
 
@@ -41,11 +41,11 @@ pub fn last_applied(object: &Value, object_key: &ObjectKey, key: &RedactionKey) 
 pub fn unreadable_last_applied(object_key: &ObjectKey, key: &RedactionKey) -> Option<LastApplied> {
     let Kind { group, version, kind, .. } = &*object_key.kind;
     let body = DeclaredBody::Opaque(UnknownReason::Unreadable);
-    let declared = declared_object(object_key, version, body, key);
+    let declared = opaque_or_subset(object_key, version, body, key);
     (!is_secret(group, kind)).then_some(LastApplied { declared, rest: 0 })
 }
 
-fn declared_object(
+fn opaque_or_subset(
     object_key: &ObjectKey,
     version: &str,
     body: DeclaredBody,

@@ -23,31 +23,20 @@ pub(super) use self::{
     walk::{element_segment, guess_keys, is_quantity_name, key_values, schema_keys},
 };
 use super::{
+    document::pack,
     fields::retain_members,
-    ownership::FieldOwners,
-    redaction::{LAST_APPLIED, redact_secret, with_redacted_secret},
+    redaction::{LAST_APPLIED, is_secret, redact_secret},
     reporter::DiffReporter,
 };
-use crate::types::{Finding, RedactionKey};
+use crate::types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Comparison {
-    pub findings: Vec<Finding>,
-    /// Whether some live values are redacted with keys other than the manifest's. They cannot be compared before the object
-    /// is read again, and are not among the findings.
-    pub unknown_key: bool,
-}
-
-/// Compares a live object with a manifest that was [normalized](normalize) with this key. `schemas` are those of custom
-/// resources.
-pub fn compare(declared: &Value, live: &Value, schemas: &Schemas, key: &RedactionKey) -> Comparison {
-    let (group, kind) = declared.as_object().map_or(("", ""), group_and_kind);
-    let live = &*with_redacted_secret(live, group, kind, key);
-    let owners = FieldOwners::of(live);
-    let mut reporter = DiffReporter::new(&owners, key, &[]);
-    compare_manifest(declared, live, schemas, &mut reporter);
-    let unknown_key = reporter.has_unknown_key();
-    Comparison { findings: reporter.finish().0, unknown_key }
+/// An object as a manifest declares it.
+pub fn declared_object(object: ObjectRef, mut document: Value, key: &RedactionKey) -> DeclaredObject {
+    normalize(&mut document, key);
+    let is_secret = is_secret(&object.group, &object.kind);
+    let sensitive = ["data", "metadata.annotations"].iter().filter(|_| is_secret).map(|path| (*path).into());
+    let (kind, body) = (object.kind.clone(), DeclaredBody::Subset(pack(&document)));
+    DeclaredObject { sensitive: sensitive.collect(), ..DeclaredObject::new(&kind, object, key.clone(), body) }
 }
 
 pub(super) fn compare_manifest<'a>(

@@ -136,10 +136,9 @@ impl BlindFieldWalk<'_> {
         for name in block.unread.iter().copied().chain(unread.map(|attribute| attribute.field)) {
             if self.is_set(&live[name]) {
                 self.path.push(Segment::Field(name.into()));
-                let path = FieldPath::new(self.path.clone());
-                let owner = self.owners.owner(&path);
+                let owner = self.owners.owner(&self.path);
                 if owner.is_some_and(|owner| !TERRAFORM_MANAGERS.contains(&&*owner.manager)) {
-                    self.found.push(display_path(self.key, &path));
+                    self.found.push(display_path(self.key, &self.path));
                 }
                 self.path.pop();
             }
@@ -182,7 +181,7 @@ fn element_segment(keys: &[&str], at: usize, element: &Value) -> Segment {
         Value::String(text) => Some(((*key).into(), text.as_str().into())),
         other => Some(((*key).into(), other.to_string().into())),
     });
-    let keys: Option<Vec<_>> = keys.collect();
+    let keys: Option<Box<[_]>> = keys.collect();
     keys.filter(|keys| !keys.is_empty()).map_or(Segment::Index(at), Segment::Element)
 }
 

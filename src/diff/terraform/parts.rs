@@ -13,7 +13,7 @@ use crate::{
     types::{DeclaredObject, RedactionKey, Segment},
 };
 
-pub(super) fn compare_parts<'a>(
+pub(in crate::diff) fn compare_parts<'a>(
     declared: &'a DeclaredObject,
     state: &'a Value,
     live: &'a Value,
@@ -100,7 +100,7 @@ fn compare_env<'a>(
         let live_variable =
             live_container.and_then(|container| find_named(&container["env"], name, reporter));
         let flattened = live_variable.map(|variable| flatten_element(table, block, variable, key));
-        let named = |name: &str| Segment::Element(vec![("name".into(), name.into())]);
+        let named = |name: &str| Segment::Element([("name".into(), name.into())].into());
         let mut segments: Vec<Segment> = template.iter().map(|name| Segment::Field((*name).into())).collect();
         segments.extend(["spec", list].map(|name| Segment::Field(name.into())));
         segments.push(named(live_container.map_or(container, name_of)));

@@ -8,8 +8,8 @@ use super::blind::UNSET;
 use crate::{
     diff::{
         manifest::{
-            SERVER_METADATA, SchemaNode, element_segment, guess_keys, is_quantity_name, key_values,
-            schema_keys,
+            SERVER_METADATA, SchemaNode, Schemas, custom_resource_node, element_segment, guess_keys,
+            is_quantity_name, key_values, schema_keys,
         },
         reporter::{DiffReporter, scalar_text},
     },
@@ -17,12 +17,13 @@ use crate::{
 };
 
 /// Fields that were added since the apply differ too.
-pub(super) fn compare_whole_object<'a>(
-    node: SchemaNode<'a>,
+pub(in crate::diff) fn compare_whole_object<'a>(
     declared: &'a Value,
     live: &'a Value,
+    schemas: &'a Schemas,
     reporter: &mut DiffReporter<'a>,
 ) {
+    let node = custom_resource_node(declared, schemas);
     for name in field_names(declared, live) {
         let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
         match name {
