@@ -145,7 +145,7 @@ fn diff_manifest() {
             let (namespace, name) = (namespace(number).into(), name(number).into());
             let key = ObjectKey { kind: kind.clone(), namespace, name };
             let applied =
-                declared_by_kubectl(&applied(number), &key, &redaction_key()).expect("it was applied");
+                declared_by_kubectl(&applied(number).into(), &key, &redaction_key()).expect("it was applied");
             Arc::new(applied.declared)
         })
         .collect();

@@ -163,10 +163,10 @@ impl Rater<'_> {
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
-        let known_onsets: HashMap<&FieldPath, Timestamp> =
-            previous.differences().map(|known| (&known.finding.path, known.onset)).collect();
+        let known_onsets: HashMap<&str, Timestamp> =
+            previous.differences().map(|known| (known.finding.path.as_str(), known.onset)).collect();
         for finding in findings {
-            let known_onset = known_onsets.get(&finding.path).copied();
+            let known_onset = known_onsets.get(finding.path.as_str()).copied();
             let mut difference = self.rules.rate(&self.object, finding, self.now);
             if let Some(known_onset) = known_onset {
                 difference.onset = difference.onset.min(known_onset);
@@ -206,7 +206,7 @@ impl Rater<'_> {
         differences.sort_by(|a, b| {
             (b.severity, b.expectation, b.onset)
                 .cmp(&(a.severity, a.expectation, a.onset))
-                .then_with(|| a.finding.path.cmp(&b.finding.path))
+                .then_with(|| a.finding.path.as_str().cmp(b.finding.path.as_str()))
         });
         let (mut ignored, mut differences): (Vec<_>, Vec<_>) =
             differences.into_iter().partition(|difference| difference.ignored_by.is_some());

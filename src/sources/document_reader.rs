@@ -112,7 +112,8 @@ fn decode_document(
         if is_tool_config(&object) {
             return DecodedPart::Ignored;
         }
-        let Some(mut name) = object_of_document(&object) else {
+        let Some(mut name) = object_of_document(|pointer| object.pointer(pointer).and_then(Value::as_str))
+        else {
             return skipped(object["kind"].as_str().unwrap_or_default(), SkipReason::NoIdentity);
         };
         scopes.set_namespace(&mut name, default_namespace);

@@ -1,9 +1,7 @@
 //! Paths of fields, patterns of paths, and the one parser of both.
 
 use std::{
-    cmp::Ordering,
     fmt::{self, Write as _},
-    hash::{Hash, Hasher},
     str::FromStr,
 };
 
@@ -15,9 +13,8 @@ use super::{Glob, ShortText};
 /// identified by its keys (`ports[containerPort=80,protocol=TCP]`), by its value if the list is a set
 /// (`finalizers[=example.com/hold]`), or by its index (`args[0]`). Within quotes, a backslash escapes a quote or a backslash.
 ///
-/// A path has its text beside its segments, so that writing it costs nothing. Different paths have different texts: a path is
-/// compared, ordered and hashed by its text.
-#[derive(Clone)]
+/// A path has its text beside its segments, so that writing it costs nothing. Different paths have different texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
     text: Box<str>,
     segments: Box<[Segment]>,
@@ -82,38 +79,6 @@ impl FromStr for FieldPath {
 
     fn from_str(text: &str) -> Result<Self, PathError> {
         parse_parts(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self::new)
-    }
-}
-
-impl PartialEq for FieldPath {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for FieldPath {}
-
-impl PartialOrd for FieldPath {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for FieldPath {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.text.cmp(&other.text)
-    }
-}
-
-impl Hash for FieldPath {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-    }
-}
-
-impl fmt::Debug for FieldPath {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.text, formatter)
     }
 }
 

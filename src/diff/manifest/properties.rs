@@ -7,11 +7,11 @@ use proptest::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Schemas, declared_object, group_and_kind, root_node,
+    Schemas, declared_object, root_node,
     schema::{FieldType, ListType, SchemaNode},
 };
 use crate::{
-    diff::{compare, pack_live_object},
+    diff::{Node, compare, pack_live_object},
     types::{FieldPath, Finding, Kind, ObjectRef, RedactionKey, RedactionPolicy, Segment},
 };
 
@@ -64,7 +64,8 @@ impl ManifestGenerator {
         let (api_version, kind) = KINDS[self.pick(KINDS.len())];
         let schemas = Schemas::default();
         let head = json!({"apiVersion": api_version, "kind": kind});
-        let Value::Object(mut document) = self.value(root_node(&head, &schemas), 9) else {
+        let Value::Object(mut document) = self.value(root_node(&Node::from(head.clone()), &schemas), 9)
+        else {
             return head;
         };
         document.insert("apiVersion".to_owned(), api_version.into());
@@ -243,7 +244,8 @@ fn changed(value: &Value) -> Value {
 
 fn findings(declared: &Value, live: &Value, schemas: &Schemas) -> Vec<Finding> {
     let key = RedactionKey::new([3; 32]);
-    let (group, kind) = declared.as_object().map_or(("", ""), group_and_kind);
+    let text = |name: &str| declared[name].as_str().unwrap_or_default();
+    let (group, kind) = (text("apiVersion").split_once('/').map_or("", |(group, _)| group), text("kind"));
     let declared = declared_object(ObjectRef::new(group, "v1", kind, "", ""), declared.clone(), &key);
     let kind = Kind::undiscovered(group, "v1", kind);
     let live = pack_live_object(live.clone(), &kind, &RedactionPolicy::new(key));
@@ -297,7 +299,7 @@ proptest! {
         let mut generator = ManifestGenerator::new(seed);
         let document = generator.document();
         let schemas = Schemas::default();
-        let stored = generator.stored(root_node(&document, &schemas), &document);
+        let stored = generator.stored(root_node(&Node::from(document.clone()), &schemas), &document);
         prop_assert_eq!(paths(&document, &stored), Vec::<String>::new());
     }
 
@@ -308,7 +310,7 @@ proptest! {
         let (schemas, mut leaves) = (Schemas::default(), Leaves::default());
         let mut content = document.clone();
         ["apiVersion", "kind", "metadata", "stringData"].iter().for_each(|name| drop(content.as_object_mut().unwrap().remove(*name)));
-        leaves.walk(root_node(&document, &schemas), "", &content);
+        leaves.walk(root_node(&Node::from(document.clone()), &schemas), "", &content);
         let at = generator.pick(leaves.found.len());
         if let Some((path, pointer)) = leaves.found.get(at) {
             let mut live = document.clone();

@@ -11,8 +11,6 @@ mod sensitive;
 mod table;
 mod whole_object;
 
-use serde_json::Value;
-
 use self::table::ProviderTable;
 pub(super) use self::{blind::TERRAFORM_MANAGERS, parts::compare_parts, whole_object::compare_whole_object};
 pub use self::{
@@ -21,14 +19,14 @@ pub use self::{
     table::{PART_TYPES, gvk_of, sensitive_attributes},
 };
 pub use super::redaction::redact_field;
-use super::{ownership::FieldOwners, reporter::DiffReporter};
+use super::{ownership::FieldOwners, reporter::DiffReporter, tree::Node};
 use crate::types::{DeclaredObject, FieldPath};
 
 /// Compares the attributes of a state with a live object, and returns the fields that the provider never reads.
 pub(super) fn compare_attributes<'a>(
     declared: &'a DeclaredObject,
-    state: &Value,
-    live: &Value,
+    state: &Node,
+    live: &Node,
     owners: &FieldOwners<'_>,
     reporter: &mut DiffReporter<'a>,
 ) -> Vec<FieldPath> {

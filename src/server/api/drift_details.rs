@@ -13,7 +13,7 @@ const MAX_VALUE_LENGTH: usize = 200;
 
 /// The labels of fields. Thousands of objects differ in the same few fields, so each label is built once.
 #[derive(Debug, Default)]
-pub(super) struct FieldLabelCache(HashMap<FieldPath, (FieldClass, FieldLabel)>);
+pub(super) struct FieldLabelCache(HashMap<Box<str>, (FieldClass, FieldLabel)>);
 
 const MAX_LABELS: usize = 1024;
 
@@ -21,13 +21,13 @@ impl FieldLabelCache {
     /// A path may have different classes in different kinds, so a label of another class is replaced.
     fn get(&mut self, path: &FieldPath, class: FieldClass) -> &FieldLabel {
         let Self(labels) = self;
-        if labels.get(path).is_none_or(|(cached, _)| *cached != class) {
+        if labels.get(path.as_str()).is_none_or(|(cached, _)| *cached != class) {
             if labels.len() == MAX_LABELS {
                 labels.clear();
             }
-            labels.insert(path.clone(), (class, FieldLabel::new(path, class)));
+            labels.insert(path.as_str().into(), (class, FieldLabel::new(path, class)));
         }
-        &labels[path].1
+        &labels[path.as_str()].1
     }
 }
 

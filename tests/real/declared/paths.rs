@@ -29,7 +29,7 @@ fn step<'a>(segment: &Segment, pointer: &str, at: &'a Value) -> Vec<(String, &'a
     };
     if let Segment::Field(name) = segment {
         return vec![(
-            format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")),
+            format!("{pointer}/{}", name.as_str().replace('~', "~0").replace('/', "~1")),
             &at[name.as_str()],
         )];
     }
