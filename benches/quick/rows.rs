@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drift_exporter::{
     diff::{
-        Algorithm, compare_document, fingerprint, last_applied as declared_by_kubectl, manifest::Schemas,
+        Algorithm, compare, fingerprint, last_applied as declared_by_kubectl, manifest::Schemas,
         pack_live_object,
     },
     engine::Snapshot,
@@ -152,7 +152,7 @@ fn diff_manifest() {
             let (namespace, name) = (namespace(number).into(), name(number).into());
             let key = ObjectKey { kind: kind.clone(), namespace, name };
             let applied =
-                declared_by_kubectl(&applied(number), &key, &redaction_key()).expect("it was applied");
+                declared_by_kubectl(&applied(number).into(), &key, &redaction_key()).expect("it was applied");
             Arc::new(applied.declared)
         })
         .collect();
@@ -168,7 +168,7 @@ fn diff_fields(declared: &[Arc<DeclaredObject>], live: fn(usize) -> serde_json::
         .map(|object| pack_live_object(object, &kind, &redaction))
         .collect();
     let shapes = Schemas::default();
-    let compare = |number: usize| compare_document(&declared[number], &documents[number], &shapes).findings;
+    let compare = |number: usize| compare(&declared[number], &documents[number], &shapes).findings;
     // Tables are read once, when they are first used.
     assert_eq!((compare(0).len(), compare(1).len()), (0, 2), "{:?}", [compare(0), compare(1)]);
     let findings = measured(|| (0..FEW).map(compare).collect::<Vec<_>>());

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     rules::{AcceptedField, Justification, RuleConfig, RuleSet, acceptance_rules, rules_to_yaml},
-    types::Clock,
+    types::{Clock, FieldValue},
 };
 
 /// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
@@ -52,7 +52,7 @@ fn accepted_fields(claims: &[ExplainedClaim]) -> impl Iterator<Item = AcceptedFi
     claims.iter().flat_map(|claim| {
         let (group, kind, namespace, name) = claim.view.object_key();
         claim.view.differences.iter().map(move |difference| {
-            let (path, value) = (&*difference.path, Some(&*difference.actual));
+            let (path, value) = (&*difference.path, FieldValue::from_text(&difference.actual));
             AcceptedField { group, kind, namespace, name, path, value }
         })
     })

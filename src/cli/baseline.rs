@@ -141,7 +141,7 @@ fn secrets(published: &PublishedBaseline, parts: Vec<Vec<u8>>, arguments: &Basel
     ]);
     let secrets = parts.into_iter().enumerate().map(|(index, part)| {
         // Readers reject parts of different publications.
-        let publication = published.key.id().to_owned();
+        let publication = published.key.id().to_string();
         let mut annotations = BTreeMap::from([(format!("{prefix}/publication"), publication)]);
         if index == 0 {
             annotations.extend([

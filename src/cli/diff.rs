@@ -21,7 +21,7 @@ use super::{
     output::{Console, block_on, escape_control, write_error},
     resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
 };
-use crate::types::{FieldPath, Segment, ValueDigest, WatchMode};
+use crate::types::{FieldPath, Segment, ShortText, ValueDigest, WatchMode};
 
 pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome, String> {
     let Some((rows, outcome)) = block_on(fetch(arguments, console))? else {
@@ -199,7 +199,7 @@ fn shorten_file_name(name: &str) -> String {
 }
 
 /// Merge keys of a list element and their values.
-type ElementKeys = Vec<(Box<str>, Box<str>)>;
+type ElementKeys = Box<[(ShortText, ShortText)]>;
 
 /// A partial object, built from the paths and values of its fields.
 #[derive(Default)]
@@ -265,9 +265,9 @@ impl FieldTree {
         }
     }
 
-    fn element(&mut self, keys: &[(Box<str>, Box<str>)]) -> &mut Self {
-        let index = self.elements.iter().position(|(element, _)| element == keys).unwrap_or_else(|| {
-            self.elements.push((keys.to_vec(), Self::default()));
+    fn element(&mut self, keys: &[(ShortText, ShortText)]) -> &mut Self {
+        let index = self.elements.iter().position(|(element, _)| **element == *keys).unwrap_or_else(|| {
+            self.elements.push((keys.into(), Self::default()));
             self.elements.len() - 1
         });
         &mut self.elements[index].1
@@ -285,7 +285,7 @@ impl FieldTree {
     }
 
     /// Adds the merge keys, also if all fields of this side are absent.
-    fn into_element(self, keys: &[(Box<str>, Box<str>)]) -> Option<Value> {
+    fn into_element(self, keys: &[(ShortText, ShortText)]) -> Option<Value> {
         let has_fields = !self.fields.is_empty();
         let fields = match self.into_value() {
             Some(Value::Object(fields)) => fields,

@@ -15,8 +15,8 @@ use crate::{
     diff::class_of,
     rules::{ObjectView, Rule, RuleOrigin, RuleSet},
     types::{
-        Actor, Advice, Clock, Difference, Expectation, FieldClass, FieldManager, FieldPath, Finding, Kind,
-        ObjectKey, PathError, Severity, Source, WantedKind,
+        Actor, Advice, Clock, Difference, Expectation, FieldClass, FieldManager, FieldPath, FieldValue,
+        Finding, Kind, ObjectKey, PathError, Severity, Source, WantedKind,
     },
 };
 
@@ -212,8 +212,9 @@ impl TestCase {
             subresource: difference.subresource.clone(),
             time: None,
         });
-        let finding = Finding::new(&difference.path, class, &difference.expected, &difference.actual);
-        let finding = Finding { owner, ..finding };
+        let [expected, actual] =
+            [&difference.expected, &difference.actual].map(|text| FieldValue::from_text(text));
+        let finding = Finding { path, class, expected, actual, owner };
         let labels: Vec<(Box<str>, Box<str>)> = labels.clone().into_iter().collect();
         let source = difference.source.unwrap_or(Source::Annotation);
         let object =

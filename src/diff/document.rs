@@ -3,15 +3,8 @@
 use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use serde_json::Value;
 
-use super::{
-    manifest::Schemas,
-    ownership::FieldOwners,
-    redacted_text::is_redacted,
-    redaction::{redact_forged, redact_object},
-    terraform::{self, Comparison, TERRAFORM_MANAGERS},
-};
+use super::{ownership::FieldOwners, redaction::redact_object, terraform::TERRAFORM_MANAGERS, tree::Node};
 use crate::types::{DeclaredBody, DeclaredObject, Document, FieldManager, Kind, PackedJson, RedactionPolicy};
 
 /// Text that many objects and states contain. Packed documents are never stored, so a new version may change it.
@@ -28,14 +21,18 @@ struct Codec {
     unpacker: Decompress,
 }
 
-pub fn pack(document: &Value) -> PackedJson {
-    let text = document.to_string();
-    PackedJson::new(CODEC.with_borrow_mut(|codec| codec.pack(text.as_bytes())))
+pub fn pack(document: &Node) -> PackedJson {
+    PackedJson::new(CODEC.with_borrow_mut(|codec| codec.pack(&to_json(document))))
 }
 
-pub fn unpack(packed: &PackedJson) -> Value {
+/// The packed form before its compression. All names of members are strings, so that it does not fail.
+pub(super) fn to_json(document: &Node) -> Vec<u8> {
+    serde_json::to_vec(document).unwrap_or_default()
+}
+
+pub fn unpack(packed: &PackedJson) -> Node {
     let text = CODEC.with_borrow_mut(|codec| codec.unpack(packed.bytes()));
-    serde_json::from_slice(&text).unwrap_or_default()
+    Node::unpack(&text).unwrap_or_default()
 }
 
 impl Codec {
@@ -83,38 +80,29 @@ fn to_usize(total: u64) -> usize {
     usize::try_from(total).unwrap_or(usize::MAX)
 }
 
-/// The prefix of redacted texts, as JSON escapes it.
-const ESCAPED_PREFIX: &str = "\\u0001";
-
 /// Packs a live object without its status and other fields that the server writes, and redacts it by policy.
-pub fn pack_live_object(mut object: Value, kind: &Kind, policy: &RedactionPolicy) -> Document {
+pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &RedactionPolicy) -> Document {
+    let mut object = object.into();
     if let Some(members) = object.as_object_mut() {
         members.remove("status");
     }
-    let mut managers = Value::Null;
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    let mut managers = Node::Null;
+    if let Some(metadata) = object.get_mut("metadata").and_then(Node::as_object_mut) {
         for name in ["resourceVersion", "generation", "selfLink"] {
             metadata.remove(name);
         }
         managers = metadata.remove("managedFields").unwrap_or_default();
     }
     // The content is that of the plain object, so that a change of the policy is not a change of the object.
-    let text = object.to_string();
-    let content = policy.process_key().short_digest(text.as_bytes());
-    if text.contains(ESCAPED_PREFIX) {
-        redact_forged(&mut object, policy.keys());
-    }
-    if let Some(managers) = managers.as_array_mut() {
+    let content = policy.process_key().short_digest(&to_json(&object));
+    if let Node::Array(mut managers) = managers
+        && let Some(metadata) = object.get_mut("metadata").and_then(Node::as_object_mut)
+    {
         managers.retain(|manager| manager["subresource"] != "status");
-        object["metadata"]["managedFields"] = std::mem::take(managers).into();
+        metadata.insert("managedFields".to_owned(), Node::Array(managers));
     }
     redact_object(&mut object, kind, policy);
     Document { packed: pack(&object), content }
-}
-
-/// Compares a packed live object with its declaration. `schemas` are those of custom resources.
-pub fn compare_document(declared: &DeclaredObject, document: &Document, schemas: &Schemas) -> Comparison {
-    terraform::compare(declared, &unpack(&document.packed), schemas)
 }
 
 /// Whether the Terraform provider owns a field of the object.
@@ -141,11 +129,8 @@ pub fn declared_labels(object: &DeclaredObject) -> Box<[(Box<str>, Box<str>)]> {
         DeclaredBody::Parts(_) | DeclaredBody::Opaque(_) => return Box::default(),
     };
     let document = unpack(packed);
-    let labels = document.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
-    let plain = labels.filter_map(|(name, value)| {
-        let value = value.as_str().filter(|value| !is_redacted(value))?;
-        Some((name.as_str().into(), value.into()))
-    });
+    let labels = document.pointer(pointer).and_then(Node::as_object).into_iter().flatten();
+    let plain = labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
     plain.collect()
 }
 
@@ -155,11 +140,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        DICTIONARY, PackedJson, creator, declared_labels, is_written_by_terraform, pack, pack_live_object,
-        unpack,
+        DICTIONARY, Node, PackedJson, creator, declared_labels, is_written_by_terraform, pack,
+        pack_live_object, unpack,
     };
     use crate::{
-        diff::redact,
+        diff::{terraform::redact_field, tree::node},
         types::{
             DeclaredBody, DeclaredObject, Document, Kind, ObjectRef, RedactionKey, RedactionPolicy,
             UnknownReason,
@@ -168,16 +153,16 @@ mod tests {
 
     #[test]
     fn unpack_restores_the_document() {
-        let document = json!({"spec": {"replicas": 3, "name": "ä", "none": null, "list": [1.5, true]}});
+        let document = node!({"spec": {"replicas": 3, "name": "ä", "none": null, "list": [1.5, true]}});
         assert_eq!(unpack(&pack(&document)), document);
         assert_eq!(pack(&document), pack(&document.clone()));
     }
 
     #[test]
     fn codec_keeps_nothing_of_the_previous_document() {
-        let document = json!({"spec": {"replicas": 3}});
+        let document = node!({"spec": {"replicas": 3}});
         let packed = pack(&document);
-        let other = pack(&json!({"data": "abc".repeat(100_000)}));
+        let other = pack(&node!({"data": "abc".repeat(100_000)}));
         let truncated = PackedJson::new(other.bytes()[..other.bytes().len() / 2].to_vec());
         for previous in [&other, &truncated, &PackedJson::new(vec![255; 99]), &PackedJson::new(Vec::new())] {
             let _ = unpack(previous);
@@ -189,7 +174,7 @@ mod tests {
     #[test]
     fn dictionary_covers_common_fields() {
         let ports = json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]);
-        let document = json!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"ports": ports,
+        let document = node!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"ports": ports,
             "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None"}});
         let (text, packed) = (document.to_string().len(), pack(&document).bytes().len());
         assert!(packed * 3 < text, "{packed} of {text}");
@@ -199,7 +184,7 @@ mod tests {
     proptest! {
         #[test]
         fn unpack_restores_documents_of_any_size(text in ".{0,200}", times in 0..400_usize) {
-            let document = Value::from(text.repeat(times));
+            let document = Node::String(text.repeat(times));
             prop_assert_eq!(unpack(&pack(&document)), document);
         }
     }
@@ -249,21 +234,21 @@ mod tests {
     fn labels_are_read_from_every_kind_of_body() {
         let labels = json!({"team": "front", "number": 1});
         check(
-            DeclaredBody::Attributes(pack(&json!({"metadata": [{"labels": labels}]}))),
+            DeclaredBody::Attributes(pack(&node!({"metadata": [{"labels": labels}]}))),
             &[("team", "front")],
         );
         for body in [DeclaredBody::Whole, DeclaredBody::Subset] {
-            check(body(pack(&json!({"metadata": {"labels": labels}}))), &[("team", "front")]);
+            check(body(pack(&node!({"metadata": {"labels": labels}}))), &[("team", "front")]);
         }
-        check(DeclaredBody::Parts(pack(&json!({"metadata": {"labels": labels}}))), &[]);
+        check(DeclaredBody::Parts(pack(&node!({"metadata": {"labels": labels}}))), &[]);
         check(DeclaredBody::Opaque(UnknownReason::Stale), &[]);
     }
 
     #[test]
     fn redacted_labels_are_left_out() {
-        let team = redact(&RedactionKey::new([3; 32]), "front");
-        let labels = json!({"team": team, "tier": "web"});
-        check(DeclaredBody::Subset(pack(&json!({"metadata": {"labels": labels}}))), &[("tier", "web")]);
+        let mut document = node!({"metadata": {"labels": {"team": "front", "tier": "web"}}});
+        redact_field(&mut document, "metadata.labels.team", &[RedactionKey::new([3; 32])]);
+        check(DeclaredBody::Subset(pack(&document)), &[("tier", "web")]);
     }
 
     #[test]
@@ -271,10 +256,10 @@ mod tests {
         let malformed =
             [json!(null), json!([]), json!("x"), json!({}), json!([{"labels": []}]), json!({"labels": 1})];
         for metadata in malformed {
-            let document = json!({"metadata": metadata});
+            let document = node!({"metadata": metadata});
             for body in [DeclaredBody::Attributes, DeclaredBody::Whole, DeclaredBody::Subset] {
                 check(body(pack(&document)), &[]);
-                check(body(pack(&Value::Null)), &[]);
+                check(body(pack(&Node::Null)), &[]);
             }
         }
     }

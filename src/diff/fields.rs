@@ -1,7 +1,6 @@
 //! Fields by their path: their class, and their value in an object.
 
-use serde_json::Value;
-
+use super::tree::Node;
 use crate::types::{FieldClass, FieldPath, Segment};
 
 /// The class of the field at `path`, for objects of any kind.
@@ -42,35 +41,24 @@ fn class_of_name(name: &str) -> Option<FieldClass> {
 }
 
 /// The value at a path. If several elements have the same keys, it is in the first.
-pub fn value_at<'a>(object: &'a Value, path: &FieldPath) -> Option<&'a Value> {
+pub fn value_at<'a>(object: &'a Node, path: &FieldPath) -> Option<&'a Node> {
     path.segments().iter().try_fold(object, |at, segment| match segment {
-        Segment::Field(name) => at.get(&**name),
+        Segment::Field(name) => at.get(name.as_str()),
         Segment::Index(index) => at.as_array()?.get(*index),
         Segment::Value(value) => at.as_array()?.iter().find(|element| is_scalar(element, value)),
         Segment::Element(keys) => at.as_array()?.iter().find(|element| {
-            keys.iter().all(|(key, value)| element.get(&**key).is_some_and(|member| is_scalar(member, value)))
+            keys.iter()
+                .all(|(key, value)| element.get(key.as_str()).is_some_and(|member| is_scalar(member, value)))
         }),
     })
 }
 
-/// Removes members that `keep` rejects from every object in a value, from the leaves up.
-pub fn retain_members(value: &mut Value, keep: &impl Fn(&str, &Value) -> bool) {
+fn is_scalar(value: &Node, text: &str) -> bool {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| retain_members(element, keep)),
-        Value::Object(members) => {
-            members.values_mut().for_each(|member| retain_members(member, keep));
-            members.retain(|name, member| keep(name, member));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn is_scalar(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(string) => string == text,
-        Value::Number(number) => number.to_string() == *text,
-        Value::Bool(bool) => text.parse() == Ok(*bool),
-        Value::Null | Value::Array(_) | Value::Object(_) => false,
+        Node::String(string) => string == text,
+        Node::Number(number) => number.to_string() == *text,
+        Node::Bool(bool) => text.parse() == Ok(*bool),
+        Node::Null | Node::Redacted(_) | Node::Array(_) | Node::Object(_) => false,
     }
 }
 
@@ -78,7 +66,7 @@ fn is_scalar(value: &Value, text: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{FieldClass, class_of, value_at};
+    use super::{FieldClass, Node, class_of, value_at};
 
     #[test]
     fn outermost_classified_name_decides() {
@@ -108,8 +96,8 @@ mod tests {
         let object =
             json!({"status": {"phase": "Ready", "conditions": [{"type": "Synced"}, 7, ready], "set": ["a"]}});
         assert_eq!(
-            value_at(&object, &path.parse().unwrap()),
-            Some(expected).filter(|expected| !expected.is_null()),
+            value_at(&Node::from(object), &path.parse().unwrap()),
+            Some(&Node::from(expected.clone())).filter(|expected| !expected.is_null()),
             "{path}"
         );
     }

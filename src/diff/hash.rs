@@ -16,8 +16,8 @@ use super::{
     },
 };
 use crate::types::{
-    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, Finding, HashBaseline, Judgement, Kind,
-    LiveObject, ObservedState, Progress, StatusHashSpec, UnknownReason,
+    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, FieldPath, Finding, HashBaseline,
+    Judgement, Kind, LiveObject, ObservedState, Progress, StatusHashSpec, UnknownReason,
 };
 
 /// A hash in an annotation or a status, with the algorithm that its prefix names.
@@ -280,7 +280,7 @@ fn judge_baseline(baseline: &HashBaseline) -> Judgement {
 
 /// A hash does not reveal which field differs: the finding is on the whole `spec`.
 fn drifted(expected: &str, actual: &str, owner: Option<&FieldManager>) -> Judgement {
-    let finding = Finding::new("spec", FieldClass::Hash, expected, actual);
+    let finding = Finding::new(FieldPath::of_fields(["spec"]), FieldClass::Hash, expected, actual);
     Judgement::Drifted(vec![Finding { owner: owner.cloned(), ..finding }])
 }
 

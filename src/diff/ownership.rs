@@ -1,8 +1,10 @@
 //! Field ownership: which field manager last set a field, by the object's `managedFields`.
 
-use serde_json::{Map, Value};
-
-use crate::types::{FieldManager, FieldPath, Segment};
+use super::{
+    digests::Digests,
+    tree::{Members, Node, Scalar},
+};
+use crate::types::{FieldManager, FieldPath, RedactionKey, Segment, ShortText};
 
 #[derive(Debug)]
 pub struct FieldOwners<'a> {
@@ -12,13 +14,91 @@ pub struct FieldOwners<'a> {
 #[derive(Debug)]
 struct ManagedFieldsEntry<'a> {
     manager: FieldManager,
-    fields: &'a Value,
+    fields: &'a Node,
+}
+
+/// One step of a path in a live object. It distinguishes a redacted key from a plain one, which a [`Segment`] does not.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Field(ShortText),
+    Index(usize),
+    Element(Box<[(ShortText, Identity)]>),
+    Value(Identity),
+}
+
+/// A key of a list element, or a value of a set.
+#[derive(Clone, Debug)]
+pub(super) enum Identity {
+    Plain(ShortText),
+    Redacted(Box<Digests>),
+}
+
+impl From<&Scalar<'_>> for Identity {
+    fn from(scalar: &Scalar<'_>) -> Self {
+        match scalar {
+            Scalar::Text(text) => Self::Plain((&**text).into()),
+            Scalar::Redacted(digests) => Self::Redacted(Box::new((*digests).clone())),
+        }
+    }
+}
+
+impl Identity {
+    fn shown(&self, key: &RedactionKey) -> ShortText {
+        match self {
+            Self::Plain(text) => text.clone(),
+            Self::Redacted(digests) => digests.shown(key).text().into(),
+        }
+    }
+
+    /// Whether it is this value in `fieldsV1`.
+    fn is(&self, value: &Node) -> bool {
+        match (self, value) {
+            (Self::Plain(own), Node::String(text)) => own == text,
+            (Self::Plain(own), Node::Number(number)) => {
+                number.as_i64().is_some_and(|number| own.parse() == Ok(number))
+            }
+            (Self::Redacted(own), Node::Redacted(digests)) => own == digests,
+            _ => false,
+        }
+    }
+}
+
+impl From<&Segment> for Step {
+    fn from(segment: &Segment) -> Self {
+        let plain = |text: &ShortText| Identity::Plain(text.clone());
+        match segment {
+            Segment::Field(name) => Self::Field(name.clone()),
+            Segment::Index(at) => Self::Index(*at),
+            Segment::Element(keys) => {
+                Self::Element(keys.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
+            }
+            Segment::Value(value) => Self::Value(plain(value)),
+        }
+    }
+}
+
+/// A path as it is shown to users: redacted keys are digests.
+pub(super) fn shown_path(key: &RedactionKey, path: &[Step]) -> FieldPath {
+    let shown = |step: &Step| match step {
+        Step::Field(name) => Segment::Field(name.clone()),
+        Step::Index(at) => Segment::Index(*at),
+        Step::Element(keys) => {
+            Segment::Element(keys.iter().map(|(name, value)| (name.clone(), value.shown(key))).collect())
+        }
+        Step::Value(value) => Segment::Value(value.shown(key)),
+    };
+    FieldPath::new(path.iter().map(shown).collect())
 }
 
 impl<'a> FieldOwners<'a> {
-    pub fn of(object: &'a Value) -> Self {
-        let entries = object["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+    pub fn of(object: &'a Node) -> Self {
+        let entries = object["metadata"]["managedFields"].elements();
         Self { entries: entries.iter().filter_map(ManagedFieldsEntry::read).collect() }
+    }
+
+    /// The [owner](Self::owner) of a field without redacted keys.
+    pub fn owner_at(&self, path: &FieldPath) -> Option<&FieldManager> {
+        self.owner(&path.segments().iter().map(Step::from).collect::<Vec<_>>())
     }
 
     /// The manager that last set the field at `path`: of all its owners, the one with the newest time. An owner of the field
@@ -26,9 +106,9 @@ impl<'a> FieldOwners<'a> {
     ///
     /// A manager that changes a field takes it from owners of another value, so that several owners share the same value.
     /// Writes through the `scale` subresource have no time.
-    pub fn owner(&self, path: &FieldPath) -> Option<&FieldManager> {
+    pub(super) fn owner(&self, path: &[Step]) -> Option<&FieldManager> {
         let owners = self.entries.iter().filter_map(|entry| {
-            let ownership = ownership(entry.fields, path.segments())?;
+            let ownership = ownership(entry.fields, path)?;
             Some((ownership, &entry.manager))
         });
         owners.max_by_key(|(ownership, manager)| (*ownership, manager.time)).map(|(_, manager)| manager)
@@ -40,23 +120,23 @@ impl<'a> FieldOwners<'a> {
 
     pub(super) fn keys_owned_by(&self, manager: &str, path: &[&str]) -> impl Iterator<Item = &'a str> {
         let fields = self.entries.iter().filter(move |entry| &*entry.manager.manager == manager);
-        let at = |fields: &'a Value| {
-            let map = path.iter().try_fold(fields, |at, name| at.get(format!("f:{name}")))?;
+        let at = |fields: &'a Node| {
+            let map = path.iter().try_fold(fields, |at, name| at.get(&format!("f:{name}")))?;
             map.as_object()
         };
-        let maps: Vec<&'a Map<String, Value>> = fields.filter_map(|entry| at(entry.fields)).collect();
+        let maps: Vec<&'a Members> = fields.filter_map(|entry| at(entry.fields)).collect();
         maps.into_iter().flat_map(|map| map.keys().filter_map(|key| key.strip_prefix("f:")))
     }
 }
 
 impl<'a> ManagedFieldsEntry<'a> {
-    fn read(entry: &'a Value) -> Option<Self> {
+    fn read(entry: &'a Node) -> Option<Self> {
         Some(Self { manager: field_manager(entry), fields: entry.get("fieldsV1")? })
     }
 }
 
 /// The manager of one entry of `managedFields`.
-pub fn field_manager(entry: &Value) -> FieldManager {
+pub fn field_manager(entry: &Node) -> FieldManager {
     let text = |name: &str| entry[name].as_str().unwrap_or("");
     FieldManager {
         manager: text("manager").into(),
@@ -74,20 +154,28 @@ enum Ownership {
     Itself,
 }
 
+/// Members of `fieldsV1` with the elements whose identity is redacted: a list of pairs of an identity and the owned fields. The
+/// plain ones are members of their own: `k:{"name":"web"}`, `v:"a"`.
+pub(super) const REDACTED_ELEMENTS: &str = "k:";
+pub(super) const REDACTED_VALUES: &str = "v:";
+
 /// Whether and how `fieldsV1` contains a path.
-fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
+fn ownership(fields: &Node, path: &[Step]) -> Option<Ownership> {
     let members = fields.as_object()?;
     let Some((first, rest)) = path.split_first() else {
         return Some(Ownership::Itself);
     };
     let inner = match first {
-        Segment::Field(name) => members.get(&format!("f:{name}")),
-        Segment::Value(value) => members
-            .get(&format!("v:{}", Value::from(&**value)))
+        Step::Field(name) => members.get(&format!("f:{name}")),
+        Step::Index(index) => members.get(&format!("i:{index}")),
+        Step::Value(Identity::Plain(value)) => members
+            .get(&format!("v:{}", Node::from(value.as_str())))
             .or_else(|| members.get(&format!("v:{value}"))),
-        Segment::Index(index) => members.get(&format!("i:{index}")),
-        Segment::Element(keys) => {
-            members.iter().find(|(name, _)| is_element(name, keys)).map(|(_, inner)| inner)
+        Step::Value(value) => redacted_element(members, REDACTED_VALUES, |identity| value.is(identity)),
+        Step::Element(keys) => {
+            let plain = members.iter().find(|(name, _)| is_plain_element(name, keys)).map(|(_, inner)| inner);
+            let is_element = |identity: &Node| has_keys(identity, keys);
+            plain.or_else(|| redacted_element(members, REDACTED_ELEMENTS, is_element))
         }
     };
     match inner {
@@ -96,24 +184,26 @@ fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
     }
 }
 
+fn redacted_element<'a>(members: &'a Members, list: &str, is: impl Fn(&Node) -> bool) -> Option<&'a Node> {
+    members.get(list)?.elements().iter().find(|pair| is(&pair[0])).map(|pair| &pair[1])
+}
+
 /// Whether a `k:` entry of `fieldsV1` is the element with these keys.
-fn is_element(entry: &str, keys: &[(Box<str>, Box<str>)]) -> bool {
-    let Some(Ok(Value::Object(entry_keys))) = entry.strip_prefix("k:").map(serde_json::from_str) else {
-        return false;
-    };
-    let same = |(key, value): &(Box<str>, Box<str>)| match entry_keys.get(&**key) {
-        Some(Value::String(text)) => **text == **value,
-        Some(Value::Number(number)) => number.as_i64().is_some_and(|number| value.parse() == Ok(number)),
-        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => false,
-    };
-    entry_keys.len() == keys.len() && keys.iter().all(same)
+fn is_plain_element(entry: &str, keys: &[(ShortText, Identity)]) -> bool {
+    let identity = entry.strip_prefix("k:").filter(|identity| !identity.is_empty());
+    identity.is_some_and(|identity| serde_json::from_str(identity).is_ok_and(|node| has_keys(&node, keys)))
+}
+
+fn has_keys(identity: &Node, keys: &[(ShortText, Identity)]) -> bool {
+    identity.as_object().is_some_and(|members| members.len() == keys.len())
+        && keys.iter().all(|(key, value)| value.is(&identity[key.as_str()]))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::FieldOwners;
+    use super::{FieldOwners, Node};
 
     fn object() -> Value {
         let container = |fields: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": fields}}});
@@ -127,11 +217,15 @@ mod tests {
         ]}})
     }
 
+    fn owner_of<'a>(owners: &'a FieldOwners<'_>, path: &str) -> Option<&'a str> {
+        owners.owner_at(&path.parse().unwrap()).map(|owner| &*owner.manager)
+    }
+
     #[track_caller]
     fn check(path: &str, manager: Option<&str>) {
-        let object = object();
+        let object = Node::from(object());
         let owners = FieldOwners::of(&object);
-        assert_eq!(owners.owner(&path.parse().unwrap()).map(|owner| &*owner.manager), manager, "{path}");
+        assert_eq!(owner_of(&owners, path), manager, "{path}");
     }
 
     #[test]
@@ -150,9 +244,12 @@ mod tests {
             {"manager": "kubectl-edit", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}},
             {"manager": "HashiCorp", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:data": {}}},
         ]}});
+        let object = Node::from(object);
         let owners = FieldOwners::of(&object);
-        let manager = |path: &str| owners.owner(&path.parse().unwrap()).map(|owner| &*owner.manager);
-        assert_eq!((manager("data.a"), manager("data.b")), (Some("kubectl-edit"), Some("HashiCorp")));
+        assert_eq!(
+            (owner_of(&owners, "data.a"), owner_of(&owners, "data.b")),
+            (Some("kubectl-edit"), Some("HashiCorp"))
+        );
     }
 
     #[test]

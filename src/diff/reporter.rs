@@ -2,17 +2,14 @@
 
 use std::cell::Cell;
 
-use serde_json::Value;
-
 use super::{
+    digests::{has_unknown_key, is_same, is_same_bytes, is_same_quantity},
     fields::class_of,
-    ownership::FieldOwners,
-    redacted_text::{
-        display, display_path, has_unknown_key, is_redacted, is_same, is_same_bytes, is_same_quantity,
-    },
+    ownership::{FieldOwners, Step, shown_path},
     redaction::LAST_APPLIED,
+    tree::{Node, Scalar},
 };
-use crate::types::{FieldPath, Finding, RedactionKey, Segment, is_within};
+use crate::types::{FieldValue, Finding, RedactionKey, is_within};
 
 /// Tracks the path of a walk and reports each difference at that path, with its owner and redacted if necessary.
 pub(super) struct DiffReporter<'a> {
@@ -21,7 +18,7 @@ pub(super) struct DiffReporter<'a> {
     sensitive: &'a [Box<str>],
     key: &'a RedactionKey,
     unknown_key: Cell<bool>,
-    path: Vec<Segment>,
+    path: Vec<Step>,
     /// The Terraform name of the path.
     attributes: Vec<&'a str>,
     findings: Vec<Finding>,
@@ -45,7 +42,7 @@ impl<'a> DiffReporter<'a> {
 
     /// Walks a field and the attribute that is read from it.
     pub(super) fn in_field(&mut self, attribute: &'a str, field: &str, walk: impl FnOnce(&mut Self)) {
-        self.in_attribute(attribute, |reporter| reporter.at(Segment::Field(field.into()), walk));
+        self.in_attribute(attribute, |reporter| reporter.at(Step::Field(field.into()), walk));
     }
 
     /// Walks an attribute that has no field of its own.
@@ -55,14 +52,14 @@ impl<'a> DiffReporter<'a> {
         self.attributes.pop();
     }
 
-    pub(super) fn at(&mut self, segment: Segment, walk: impl FnOnce(&mut Self)) {
-        self.path.push(segment);
+    pub(super) fn at(&mut self, step: Step, walk: impl FnOnce(&mut Self)) {
+        self.path.push(step);
         walk(self);
         self.path.pop();
     }
 
     /// Walks an attribute whose path starts at the root of the object.
-    pub(super) fn at_path(&mut self, attribute: &'a str, path: Vec<Segment>, walk: impl FnOnce(&mut Self)) {
+    pub(super) fn at_path(&mut self, attribute: &'a str, path: Vec<Step>, walk: impl FnOnce(&mut Self)) {
         let outer = std::mem::replace(&mut self.path, path);
         self.attributes.push(attribute);
         walk(self);
@@ -84,32 +81,41 @@ impl<'a> DiffReporter<'a> {
         nothing
     }
 
-    /// Whether two texts, plain or redacted, are the same. A text that is redacted with other keys only is assumed to be.
-    pub(super) fn is_same(&self, expected: &str, actual: &str) -> bool {
+    /// Whether two scalars, plain or redacted, are the same. One that is redacted with other keys only is assumed to be.
+    pub(super) fn is_same(&self, expected: &Scalar<'_>, actual: &Scalar<'_>) -> bool {
         self.is_incomparable(actual) || is_same(self.key, expected, actual)
     }
 
-    /// Whether two texts, plain or redacted, are the same bytes. A text that is redacted with other keys only is assumed to be.
-    pub(super) fn is_same_bytes(&self, expected: &str, actual: &str) -> bool {
+    /// Whether two scalars, plain or redacted, are the same bytes. One that is redacted with other keys only is assumed to be.
+    pub(super) fn is_same_bytes(&self, expected: &Scalar<'_>, actual: &Scalar<'_>) -> bool {
         self.is_incomparable(actual) || is_same_bytes(self.key, expected, actual)
     }
 
-    fn is_incomparable(&self, actual: &str) -> bool {
+    fn is_incomparable(&self, actual: &Scalar<'_>) -> bool {
         let is_incomparable = has_unknown_key(self.key, actual);
         self.unknown_key.set(self.unknown_key.get() || is_incomparable);
         is_incomparable
     }
 
-    pub(super) fn are_same(&self, expected: &[String], actual: &[String]) -> bool {
+    pub(super) fn are_same(&self, expected: &[Scalar<'_>], actual: &[Scalar<'_>]) -> bool {
         expected.iter().zip(actual).all(|(expected, actual)| self.is_same(expected, actual))
     }
 
-    pub(super) fn is_same_quantity(&self, expected: &str, actual: &str) -> bool {
+    pub(super) fn is_same_quantity(&self, expected: &Scalar<'_>, actual: &Scalar<'_>) -> bool {
         is_same_quantity(self.key, expected, actual)
     }
 
-    pub(super) fn display(&self, text: &str) -> Box<str> {
-        display(self.key, text, false)
+    /// A present value in a finding; an empty text is a value too.
+    pub(super) fn present(&self, scalar: &Scalar<'_>) -> FieldValue {
+        match scalar {
+            Scalar::Text(text) => FieldValue::Plain((&**text).into()),
+            Scalar::Redacted(digests) => digests.shown(self.key),
+        }
+    }
+
+    /// A value in a finding; an empty text is absent.
+    pub(super) fn non_empty(&self, scalar: &Scalar<'_>) -> FieldValue {
+        if scalar.is_empty() { FieldValue::Absent } else { self.present(scalar) }
     }
 
     /// Whether the walk compared a text that is redacted with other keys only.
@@ -118,36 +124,42 @@ impl<'a> DiffReporter<'a> {
     }
 
     /// Reports two lists that differ. If one element is redacted, all are.
-    pub(super) fn report_lists(&mut self, expected: &[Value], actual: &[Value]) {
+    pub(super) fn report_lists(&mut self, expected: &[Node], actual: &[Node]) {
         let mut all = expected.iter().chain(actual);
         let is_sensitive = self.is_sensitive(&self.attributes.join("."))
-            || all.any(|element| is_redacted(&scalar_text(element)));
-        let list = |values: &[Value]| match values {
-            [] => String::new(),
-            values if is_sensitive => {
-                let redacted = values
-                    .iter()
-                    .map(|element| Value::from(&*display(self.key, &scalar_text(element), true)));
-                redacted.collect::<Value>().to_string()
+            || all.any(|element| matches!(element, Node::Redacted(_)));
+        let list = |values: &[Node]| {
+            let redacted = |element: &Node| {
+                let value = self.non_empty(&element.scalar()).redacted(self.key);
+                Node::String(value.text().into_owned())
+            };
+            match values {
+                [] => FieldValue::Absent,
+                values if is_sensitive => {
+                    FieldValue::non_empty(values.iter().map(redacted).collect::<Node>().to_string())
+                }
+                values => FieldValue::non_empty(serde_json::to_string(values).unwrap_or_default()),
             }
-            values => Value::from(values).to_string(),
         };
-        self.report(&list(expected), &list(actual));
+        self.report(list(expected), list(actual));
     }
 
-    pub(super) fn report(&mut self, expected: &str, actual: &str) {
+    pub(super) fn report(&mut self, expected: FieldValue, actual: FieldValue) {
         let attribute = self.attributes.join(".");
-        let is_last_applied =
-            matches!(self.path.last(), Some(Segment::Field(name)) if **name == *LAST_APPLIED);
-        let is_sensitive =
-            is_last_applied || is_redacted(expected) || is_redacted(actual) || self.is_sensitive(&attribute);
-        let path = FieldPath::new(self.path.clone());
+        let is_last_applied = matches!(self.path.last(), Some(Step::Field(name)) if name == LAST_APPLIED);
+        let is_redacted = |value: &FieldValue| matches!(value, FieldValue::Redacted(_));
+        let is_sensitive = is_last_applied
+            || is_redacted(&expected)
+            || is_redacted(&actual)
+            || self.is_sensitive(&attribute);
+        let value = |value: FieldValue| if is_sensitive { value.redacted(self.key) } else { value };
+        let path = shown_path(self.key, &self.path);
         self.findings.push(Finding {
             class: class_of(&path),
-            expected: display(self.key, expected, is_sensitive),
-            actual: display(self.key, actual, is_sensitive),
-            owner: self.owners.owner(&path).cloned(),
-            path: display_path(self.key, &path).to_string().into(),
+            expected: value(expected),
+            actual: value(actual),
+            owner: self.owners.owner(&self.path).cloned(),
+            path,
         });
         self.finding_attributes.push(attribute.into());
     }
@@ -158,14 +170,5 @@ impl<'a> DiffReporter<'a> {
 
     fn is_sensitive(&self, attribute: &str) -> bool {
         self.sensitive.iter().any(|path| is_within(attribute, path))
-    }
-}
-
-/// The text of a scalar in a finding; empty for null.
-pub(super) fn scalar_text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }

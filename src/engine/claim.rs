@@ -9,8 +9,8 @@ use super::{EpisodeChange, store::AutoscalerIndex};
 use crate::{
     rules::{ObjectView, RuleSet},
     types::{
-        ClaimedObject, Difference, DriftKind, Episode, FieldPath, Finding, HashBaseline, Ignored, Judgement,
-        LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Source, Verdict,
+        ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
+        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Source, Verdict,
     },
 };
 
@@ -187,7 +187,8 @@ fn is_hash_moved(before: &Claim, after: &LiveObject) -> bool {
     let (Some(episode), HashBaseline::Match(digest)) = (before.verdict.episode(), hash_baseline) else {
         return false;
     };
-    episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
+    let actual = FieldValue::non_empty(digest.to_string());
+    episode.differences.first().is_some_and(|difference| difference.finding.actual == actual)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -203,9 +204,9 @@ impl Rater<'_> {
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
         let known_onsets: HashMap<&str, Timestamp> =
-            previous.differences().map(|known| (&*known.finding.path, known.onset)).collect();
+            previous.differences().map(|known| (known.finding.path.as_str(), known.onset)).collect();
         for finding in findings {
-            let known_onset = known_onsets.get(&*finding.path).copied();
+            let known_onset = known_onsets.get(finding.path.as_str()).copied();
             let mut difference = self.rules.rate(&self.object, finding, self.now);
             if let Some(known_onset) = known_onset {
                 difference.onset = difference.onset.min(known_onset);
@@ -245,7 +246,7 @@ impl Rater<'_> {
         differences.sort_by(|a, b| {
             (b.severity, b.expectation, b.onset)
                 .cmp(&(a.severity, a.expectation, a.onset))
-                .then_with(|| a.finding.path.cmp(&b.finding.path))
+                .then_with(|| a.finding.path.as_str().cmp(b.finding.path.as_str()))
         });
         let (mut ignored, mut differences): (Vec<_>, Vec<_>) =
             differences.into_iter().partition(|difference| difference.ignored_by.is_some());
@@ -306,7 +307,7 @@ mod tests {
 
     fn finding(path: &str, written: Option<i64>) -> Finding {
         let owner = written.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
-        Finding { owner, ..Finding::new(path, FieldClass::Hash, "a", "b") }
+        Finding { owner, ..Finding::new(path.parse().unwrap(), FieldClass::Hash, "a", "b") }
     }
 
     fn drifted(written: Option<i64>) -> Judgement {

@@ -55,7 +55,11 @@ impl EpisodeSummary {
             actor: worst.actor,
             manager: worst.manager.map(Into::into),
             field: worst.field,
-            paths: episode.differences.iter().map(|difference| difference.finding.path.clone()).collect(),
+            paths: episode
+                .differences
+                .iter()
+                .map(|difference| difference.finding.path.as_str().into())
+                .collect(),
         }
     }
 }

@@ -10,13 +10,10 @@ use super::{
     snapshot::is_refused,
 };
 use crate::{
-    diff::{
-        compare_document, creator, judge, judge_record, manifest::ClusterSchemas, redact_findings,
-        terraform::Comparison,
-    },
+    diff::{Comparison, compare, creator, judge, judge_record, manifest::ClusterSchemas, redact_findings},
     types::{
-        DeclaredBody, DeclaredObject, Document, FieldClass, Finding, HashBaseline, Judgement, Kind,
-        LiveObject, ObjectKey, ObjectRef, Source, UnknownReason,
+        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, Finding, HashBaseline, Judgement,
+        Kind, LiveObject, ObjectKey, ObjectRef, Source, UnknownReason,
     },
 };
 
@@ -161,7 +158,7 @@ fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option
         _ if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        _ => match compare(declared, document, schemas) {
+        _ => match compare_if_known(declared, document, schemas) {
             Some(comparison) => judge_comparison(comparison),
             None => Judgement::InFlight,
         },
@@ -216,7 +213,7 @@ fn judge_declared(
     let Some(document) = object.document.as_ref().filter(|document| !document.is_unreadable()) else {
         return Judgement::Unknown(UnknownReason::Unreadable);
     };
-    let Some(comparison) = compare(declared, document, schemas) else {
+    let Some(comparison) = compare_if_known(declared, document, schemas) else {
         return Judgement::InFlight;
     };
     for path in &comparison.blind {
@@ -228,11 +225,15 @@ fn judge_declared(
 }
 
 /// None while the schema of the kind is being read.
-fn compare(declared: &DeclaredObject, document: &Document, schemas: &ClusterSchemas) -> Option<Comparison> {
+fn compare_if_known(
+    declared: &DeclaredObject,
+    document: &Document,
+    schemas: &ClusterSchemas,
+) -> Option<Comparison> {
     let ObjectRef { group, version, kind, .. } = &declared.object;
     let api_version = format!("{group}/{version}");
     let schemas = schemas.of(api_version.trim_start_matches('/'), kind)?;
-    Some(compare_document(declared, document, schemas))
+    Some(compare(declared, document, schemas))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {
@@ -272,12 +273,13 @@ fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
 }
 
 fn missing(declared: &DeclaredObject) -> Finding {
-    Finding::new("metadata.name", FieldClass::Existence, &declared.object.name, "")
+    Finding::new(FieldPath::of_fields(["metadata", "name"]), FieldClass::Existence, &declared.object.name, "")
 }
 
 fn replaced(uid: &str, object: &LiveObject) -> Finding {
     let owner = object.document.as_deref().and_then(creator);
-    Finding { owner, ..Finding::new("metadata.uid", FieldClass::Existence, uid, &object.uid) }
+    let path = FieldPath::of_fields(["metadata", "uid"]);
+    Finding { owner, ..Finding::new(path, FieldClass::Existence, uid, &object.uid) }
 }
 
 #[cfg(test)]
@@ -286,7 +288,7 @@ mod tests {
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
         let finding = |(path, expected, actual): &(&str, &str, &str)| {
-            Finding::new(path, FieldClass::Other, expected, actual)
+            Finding::new(path.parse().unwrap(), FieldClass::Other, expected, actual)
         };
         Judgement::Drifted(values.iter().map(finding).collect())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{EffectSpec, EffectsSpec, MatchSpec, RuleSpec, ValueSpec};
-use crate::types::{RedactionKey, ValueDigest};
+use crate::types::{FieldValue, ValueDigest};
 
 /// Owner, reason and expiry of the generated rules.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub struct Justification<'a> {
 }
 
 /// One field of one object whose live value is accepted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AcceptedField<'a> {
     /// API group; empty for the core group.
     pub group: &'a str,
@@ -24,9 +24,9 @@ pub struct AcceptedField<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub path: &'a str,
-    /// The live value, of which the rule contains the digest. None accepts every value, for values that could be guessed from
-    /// their digest.
-    pub value: Option<&'a str>,
+    /// The live value, of which the rule contains the digest. If it is redacted, the rule accepts every value: the value could be
+    /// guessed from its digest, and its keyed digest is valid until the next restart only.
+    pub value: FieldValue,
 }
 
 /// One rule for each field. Two sources may declare the same field; one rule accepts it for both.
@@ -48,10 +48,7 @@ pub fn rules_to_yaml(rules: &[RuleSpec]) -> String {
 }
 
 fn rule(field: AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpec {
-    // The digest of a redacted value is valid until the next restart only.
-    let value = field.value.filter(|value| !RedactionKey::is_digest(value));
-    let field = AcceptedField { value, ..field };
-    let AcceptedField { group, kind, namespace, name, path, .. } = field;
+    let AcceptedField { group, kind, namespace, name, path, ref value } = field;
     let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
     RuleSpec {
         name: rule_name(&field),
@@ -60,7 +57,7 @@ fn rule(field: AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpec
             namespaces: vec![namespace.to_owned()],
             names: vec![name.to_owned()],
             paths: vec![path.to_owned()],
-            values: value.map(|value| ValueSpec(ValueDigest::of(value).to_string())).into_iter().collect(),
+            values: value.value_digest().map(|digest| ValueSpec(digest.to_string())).into_iter().collect(),
             ..MatchSpec::default()
         },
         effect: EffectsSpec(vec![EffectSpec::Word("ignore".to_owned())]),
@@ -75,7 +72,8 @@ fn rule(field: AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpec
 /// The digest covers object, path and value, so a later acceptance does not replace this rule. Names of objects may be longer than
 /// names of rules, and may contain other characters.
 fn rule_name(AcceptedField { group, kind, namespace, name, path, value }: &AcceptedField<'_>) -> String {
-    let identity = [*group, namespace, name, path, value.unwrap_or("")].join("\0");
+    let value = if let FieldValue::Redacted(_) = value { "".into() } else { value.text() };
+    let identity = [*group, namespace, name, path, &value].join("\0");
     let digest: String =
         ValueDigest::of(&identity).to_string().chars().skip("sha256:".len()).take(12).collect();
     let parts = ["accepted", &kind.to_lowercase(), namespace, name];
@@ -92,26 +90,28 @@ const MAX_SLUG: usize = 80;
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{AcceptedField, Justification, acceptance_rules, rules_to_yaml};
+    use super::{AcceptedField, FieldValue, Justification, acceptance_rules, rules_to_yaml};
     use crate::{
         rules::{RuleConfig, RuleSet, RuleSpec},
         types::RedactionKey,
     };
 
-    fn web<'a>(name: &'a str, path: &'a str, value: &'a str) -> AcceptedField<'a> {
-        AcceptedField { group: "apps", kind: "Deployment", namespace: "shop", name, path, value: Some(value) }
+    fn web<'a>(name: &'a str, path: &'a str, value: FieldValue) -> AcceptedField<'a> {
+        AcceptedField { group: "apps", kind: "Deployment", namespace: "shop", name, path, value }
     }
 
     #[test]
     fn field_is_accepted_once_and_redacted_value_is_not_pinned() {
         let justification = Justification { owner: "me", reason: "load test", expires: "2027-01-01" };
-        let digest = RedactionKey::new([3; 32]).digest(b"hidden");
-        let fields = [("spec.a", "7"), ("spec.a", "7"), ("spec.b", &*digest)];
+        let seven = || FieldValue::non_empty("7");
+        let redacted = FieldValue::Redacted(RedactionKey::new([3; 32]).digest(b"hidden"));
+        let plain = FieldValue::non_empty(&*redacted.text());
+        let fields = [("spec.a", seven()), ("spec.a", seven()), ("spec.b", redacted), ("spec.c", plain)];
         let rules =
             acceptance_rules(fields.into_iter().map(|(path, value)| web("web", path, value)), &justification);
         let pinned: Vec<(&str, usize)> =
             rules.iter().map(|rule| (&*rule.matches.paths[0], rule.matches.values.len())).collect();
-        assert_eq!(pinned, [("spec.a", 1), ("spec.b", 0)]);
+        assert_eq!(pinned, [("spec.a", 1), ("spec.b", 0), ("spec.c", 1)]);
     }
 
     #[test]
@@ -121,7 +121,9 @@ mod tests {
             ["web", "system:node-proxier", "system.node-proxier", "Größe", &long, &format!("{long}y")];
         let changes = [("spec.replicas", "7"), ("spec.replicas", "8"), ("spec.minReplicas", "7")];
         let justification = Justification { owner: "me", reason: "load test", expires: "2027-01-01" };
-        let fields = objects.into_iter().flat_map(|name| changes.map(|(path, value)| web(name, path, value)));
+        let fields = objects
+            .into_iter()
+            .flat_map(|name| changes.map(|(path, value)| web(name, path, FieldValue::non_empty(value))));
         let rules = acceptance_rules(fields, &justification);
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
         assert_eq!(names.len(), objects.len() * changes.len(), "{names:#?}");

@@ -4,7 +4,7 @@ use regex::Regex;
 
 use ManagerPattern::{Contains, Is, StartsWith};
 
-use crate::types::{Actor, FieldClass, FieldManager, Finding};
+use crate::types::{Actor, FieldClass, FieldManager, FieldValue, Finding};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Actors {
@@ -29,7 +29,11 @@ impl Actors {
 
 /// An autoscaler does not scale an object with 0 replicas: somebody else switched it off. No manager owns a value of 0.
 fn is_scaled_to_zero(finding: &Finding) -> bool {
-    matches!(&*finding.actual, "0" | "")
+    match &finding.actual {
+        FieldValue::Absent => true,
+        FieldValue::Plain(replicas) => **replicas == *"0",
+        FieldValue::Redacted(_) => false,
+    }
 }
 
 /// Whether a tool of this class may set replicas on behalf of an autoscaler.
@@ -106,13 +110,17 @@ mod tests {
     use regex::Regex;
 
     use super::{Actor, Actors, FieldClass, FieldManager, Finding};
+    use crate::types::FieldPath;
 
     fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
         let owner = |manager: &str| FieldManager {
             subresource: subresource.into(),
             ..FieldManager::new(manager, None)
         };
-        Finding { owner: manager.map(owner), ..Finding::new("spec", class, "3", actual) }
+        Finding {
+            owner: manager.map(owner),
+            ..Finding::new(FieldPath::of_fields(["spec"]), class, "3", actual)
+        }
     }
 
     #[track_caller]

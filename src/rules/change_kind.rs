@@ -2,28 +2,31 @@
 
 use serde_json::Value;
 
-use crate::types::{ChangeKind, FieldClass, FieldPath, Finding};
+use crate::types::{ChangeKind, FieldClass, FieldValue, Finding};
 
 /// The kind of change, if the two values show it. Hashes show nothing.
-pub(super) fn change_kind(finding: &Finding, path: Option<&FieldPath>) -> Option<ChangeKind> {
+pub(super) fn change_kind(finding: &Finding) -> Option<ChangeKind> {
     if finding.class == FieldClass::Hash {
         return None;
     }
-    match (finding.expected.is_empty(), finding.actual.is_empty()) {
-        (true, false) => Some(ChangeKind::Added),
-        (false, true) => Some(ChangeKind::Removed),
-        (false, false) if is_reordered(&finding.expected, &finding.actual) => Some(ChangeKind::Reordered),
-        (false, false) if is_version_field(finding, path) => {
-            version_change(&finding.expected, &finding.actual)
+    match (&finding.expected, &finding.actual) {
+        (FieldValue::Absent, FieldValue::Absent) => None,
+        (FieldValue::Absent, _) => Some(ChangeKind::Added),
+        (_, FieldValue::Absent) => Some(ChangeKind::Removed),
+        (FieldValue::Plain(expected), FieldValue::Plain(actual)) => {
+            if is_reordered(expected, actual) {
+                return Some(ChangeKind::Reordered);
+            }
+            is_version_field(finding).then(|| version_change(expected, actual)).flatten()
         }
-        (true, true) | (false, false) => None,
+        (FieldValue::Redacted(_), _) | (_, FieldValue::Redacted(_)) => None,
     }
 }
 
 /// Numbers look like versions too, so only certain fields count: 3 replicas are not a major version, 1.5 CPUs not a patch level.
-fn is_version_field(finding: &Finding, path: Option<&FieldPath>) -> bool {
+fn is_version_field(finding: &Finding) -> bool {
     finding.class == FieldClass::Image
-        || path.and_then(|path| path.field_names().next_back()).is_some_and(|name| {
+        || finding.path.field_names().next_back().is_some_and(|name| {
             let name = name.to_lowercase();
             ["image", "tag", "version"].iter().any(|end| name.ends_with(end))
         })
@@ -107,17 +110,14 @@ impl<'a> Version<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChangeKind, FieldClass, Finding, change_kind, version_change};
+    use super::{ChangeKind, FieldClass, FieldValue, Finding, change_kind, version_change};
+    use crate::types::RedactionKey;
 
     #[track_caller]
     fn check(path: &str, expected: &str, actual: &str, change: Option<ChangeKind>) {
         let class = if path.ends_with("image") { FieldClass::Image } else { FieldClass::Other };
-        let finding = Finding::new(path, class, expected, actual);
-        assert_eq!(
-            change_kind(&finding, path.parse().ok().as_ref()),
-            change,
-            "{path}: {expected} → {actual}"
-        );
+        let finding = Finding::new(path.parse().unwrap(), class, expected, actual);
+        assert_eq!(change_kind(&finding), change, "{path}: {expected} → {actual}");
     }
 
     #[test]
@@ -134,6 +134,20 @@ mod tests {
             Some(ChangeKind::PatchVersion),
         );
         check("spec.engineVersion", "15", "16", Some(ChangeKind::MajorVersion));
+    }
+
+    #[test]
+    fn empty_string_is_not_absent_and_redacted_value_is_present() {
+        let change = |expected: FieldValue, actual: FieldValue| {
+            let finding = Finding::new("spec.image".parse().unwrap(), FieldClass::Image, "", "");
+            change_kind(&Finding { expected, actual, ..finding })
+        };
+        let empty = || FieldValue::Plain("".into());
+        let redacted = || FieldValue::Redacted(RedactionKey::new([1; 32]).digest(b"a"));
+        assert_eq!(change(FieldValue::Absent, empty()), Some(ChangeKind::Added));
+        assert_eq!(change(redacted(), FieldValue::Absent), Some(ChangeKind::Removed));
+        assert_eq!(change(redacted(), empty()), None);
+        assert_eq!(change(FieldValue::Absent, FieldValue::Absent), None);
     }
 
     #[test]

@@ -4,8 +4,7 @@ use std::cell::OnceCell;
 
 use super::{MatchSpec, ObjectView, change_kind::change_kind, problem::Reporter};
 use crate::types::{
-    Actor, ChangeKind, FieldClass, FieldPath, Finding, Glob, Kind, PathError, PathPattern, Source,
-    ValueDigest,
+    Actor, ChangeKind, FieldClass, Finding, Glob, Kind, PathError, PathPattern, Source, ValueDigest,
 };
 
 /// The conditions of a rule. An empty list matches everything.
@@ -29,8 +28,7 @@ pub(super) struct MatchInput<'a> {
     object: &'a ObjectView<'a>,
     finding: &'a Finding,
     actor: Actor,
-    path: OnceCell<Option<FieldPath>>,
-    value: OnceCell<ValueDigest>,
+    value: OnceCell<Option<ValueDigest>>,
     change: OnceCell<Option<ChangeKind>>,
 }
 
@@ -84,8 +82,8 @@ impl Condition {
             && any(&self.names, |glob| glob.matches(&object.key.name))
             && self.labels.iter().all(has_label)
             && any(&self.changes, |change| input.change() == Some(*change))
-            && any(&self.paths, |pattern| input.path().is_some_and(|path| pattern.matches(path)))
-            && any(&self.values, |value| *value == input.value())
+            && any(&self.paths, |pattern| pattern.matches(&finding.path))
+            && any(&self.values, |value| input.value() == Some(*value))
     }
 
     /// The only namespaces in which it can match, if all are exact names.
@@ -120,20 +118,16 @@ impl Condition {
 
 impl<'a> MatchInput<'a> {
     pub(super) fn new(object: &'a ObjectView<'a>, finding: &'a Finding, actor: Actor) -> Self {
-        let (path, value, change) = Default::default();
-        Self { object, finding, actor, path, value, change }
+        let (value, change) = Default::default();
+        Self { object, finding, actor, value, change }
     }
 
-    fn path(&self) -> Option<&FieldPath> {
-        self.path.get_or_init(|| self.finding.path.parse().ok()).as_ref()
-    }
-
-    fn value(&self) -> ValueDigest {
-        *self.value.get_or_init(|| ValueDigest::of(&self.finding.actual))
+    fn value(&self) -> Option<ValueDigest> {
+        *self.value.get_or_init(|| self.finding.actual.value_digest())
     }
 
     fn change(&self) -> Option<ChangeKind> {
-        *self.change.get_or_init(|| change_kind(self.finding, self.path()))
+        *self.change.get_or_init(|| change_kind(self.finding))
     }
 }
 

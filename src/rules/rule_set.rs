@@ -229,13 +229,9 @@ impl Default for RuleSet {
 const MUTED_BY_ANNOTATION: &str = "(annotation)";
 
 /// Whether any of these comma-separated patterns matches a path. Invalid patterns match nothing.
-fn any_pattern_matches(patterns: &str, path: &str) -> bool {
-    let mut patterns = patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()).peekable();
-    if patterns.peek().is_none() {
-        return false;
-    }
-    let Ok(path) = path.parse::<FieldPath>() else { return false };
-    patterns.filter_map(|pattern| pattern.parse::<PathPattern>().ok()).any(|pattern| pattern.matches(&path))
+fn any_pattern_matches(patterns: &str, path: &FieldPath) -> bool {
+    let patterns = patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty());
+    patterns.filter_map(|pattern| pattern.parse::<PathPattern>().ok()).any(|pattern| pattern.matches(path))
 }
 
 /// The combined effects of the matching rules of one origin. A later rule overrides an earlier one.

@@ -174,7 +174,7 @@ impl<'a> ClaimRow<'a> {
                 difference.actor.as_str(),
                 difference.manager().unwrap_or(""),
                 difference.finding.class.as_str(),
-                &difference.finding.path,
+                difference.finding.path.as_str(),
             ];
             text.extend(parts.into_iter().chain(rules).flat_map(|part| [" ", part]));
         }
@@ -312,7 +312,7 @@ impl SortKey {
             Self::Name => Some(SortValue::Name(&key.name, &key.namespace, &key.kind)),
             Self::FieldPath => {
                 let first = row.episode().and_then(|episode| episode.differences.first());
-                first.map(|difference| SortValue::FieldPath(&difference.finding.path))
+                first.map(|difference| SortValue::FieldPath(difference.finding.path.as_str()))
             }
             Self::Actor => row.worst().map(|worst| SortValue::Actor(worst.actor.as_str(), worst.manager)),
             Self::Severity => row.worst().map(|worst| SortValue::Severity(worst.severity)),
@@ -430,7 +430,7 @@ impl<'a> TerraformJobs<'a> {
 #[cfg(test)]
 pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
     Difference {
-        finding: Finding::new(path, class, expected, actual),
+        finding: Finding::new(path.parse().unwrap(), class, expected, actual),
         severity: Severity::Warning,
         expectation: Expectation::Unexpected,
         advice: Advice::AlertOnly,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Exposed;
 use crate::{
     config::ShownValues,
-    types::{FieldClass, Finding, RedactionKey},
+    types::{FieldClass, FieldValue, Finding, RedactionKey},
 };
 
 /// Redacts field values for one caller. Values of Secrets are already digests in the snapshot and stay digests for every
@@ -19,8 +19,8 @@ pub(super) struct ValueRedactor {
 
 #[derive(Debug)]
 pub(super) struct DisplayedValues<'a> {
-    pub(super) expected: Cow<'a, str>,
-    pub(super) actual: Cow<'a, str>,
+    pub(super) expected: Cow<'a, FieldValue>,
+    pub(super) actual: Cow<'a, FieldValue>,
 }
 
 impl ValueRedactor {
@@ -37,8 +37,8 @@ impl ValueRedactor {
             expected: self.redact_value(*class, expected),
             actual: self.redact_value(*class, actual),
         };
-        // A live value may be the text of the declared value's digest. Digesting both keeps them apart.
-        if displayed.expected == displayed.actual && expected != actual {
+        // A plain value may have the text of a digest. Redacting it keeps the two texts apart.
+        if displayed.expected != displayed.actual && displayed.expected.text() == displayed.actual.text() {
             return DisplayedValues { expected: self.digest(expected), actual: self.digest(actual) };
         }
         displayed
@@ -49,16 +49,12 @@ impl ValueRedactor {
         Self { plain: true, key }
     }
 
-    fn redact_value<'a>(&self, class: FieldClass, value: &'a str) -> Cow<'a, str> {
-        if self.plain || value.is_empty() || is_public(class) || RedactionKey::is_digest(value) {
-            value.into()
-        } else {
-            self.digest(value)
-        }
+    fn redact_value<'a>(&self, class: FieldClass, value: &'a FieldValue) -> Cow<'a, FieldValue> {
+        if self.plain || is_public(class) { Cow::Borrowed(value) } else { self.digest(value) }
     }
 
-    fn digest(&self, value: &str) -> Cow<'static, str> {
-        self.key.digest(value.as_bytes()).into()
+    fn digest(&self, value: &FieldValue) -> Cow<'static, FieldValue> {
+        Cow::Owned(value.redacted(&self.key))
     }
 }
 
@@ -87,30 +83,47 @@ fn is_public(class: FieldClass) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{DisplayedValues, ValueRedactor};
-    use crate::types::{FieldClass, Finding, RedactionKey};
+    use crate::types::{FieldClass, FieldPath, FieldValue, Finding, RedactionKey};
 
     #[test]
     fn values_that_may_hold_credentials_are_digests_unless_plain_values_are_enabled() {
         let key = RedactionKey::new([3; 32]);
         let redactor = ValueRedactor { plain: false, key: key.clone() };
-        assert_eq!(redactor.redact_value(FieldClass::Replicas, "3"), "3");
-        assert_eq!(redactor.redact_value(FieldClass::Env, ""), "", "an empty value reveals nothing");
-        let digest = redactor.redact_value(FieldClass::Env, "hunter2").into_owned();
-        assert!(RedactionKey::is_digest(&digest) && !digest.contains("hunter"), "{digest}");
+        let (replicas, password) = (FieldValue::non_empty("3"), FieldValue::non_empty("hunter2"));
+        assert_eq!(*redactor.redact_value(FieldClass::Replicas, &replicas), replicas);
+        let absent = FieldValue::Absent;
         assert_eq!(
-            redactor.redact_value(FieldClass::Data, &digest),
+            *redactor.redact_value(FieldClass::Env, &absent),
+            absent,
+            "an absent value reveals nothing"
+        );
+        let digest = redactor.redact_value(FieldClass::Env, &password).into_owned();
+        assert_eq!(digest, FieldValue::Redacted(key.digest(b"hunter2")));
+        assert_eq!(
+            *redactor.redact_value(FieldClass::Data, &digest),
             digest,
             "a digest is not digested again"
         );
-        assert_eq!(ValueRedactor { plain: true, key }.redact_value(FieldClass::Env, "hunter2"), "hunter2");
+        let plain = ValueRedactor { plain: true, key };
+        assert_eq!(*plain.redact_value(FieldClass::Env, &password), password);
     }
 
     #[test]
     fn value_that_equals_the_digest_of_the_declared_value_still_differs() {
         let key = RedactionKey::new([3; 32]);
-        let redactor = ValueRedactor { plain: false, key: key.clone() };
-        let forged = Finding::new("spec.a", FieldClass::Env, "hunter2", &key.digest(b"hunter2"));
-        let DisplayedValues { expected, actual } = redactor.redact(&forged);
-        assert!(expected != actual && RedactionKey::is_digest(&actual), "{expected} {actual}");
+        let digest = key.digest(b"hunter2");
+        let forged = Finding::new(
+            FieldPath::of_fields(["spec", "a"]),
+            FieldClass::Env,
+            "hunter2",
+            &digest.to_string(),
+        );
+        let redacted = Finding { expected: FieldValue::Redacted(digest), ..forged.clone() };
+        for (finding, plain) in [(&forged, false), (&redacted, false), (&redacted, true)] {
+            let redactor = ValueRedactor { plain, key: key.clone() };
+            let DisplayedValues { expected, actual } = redactor.redact(finding);
+            assert_ne!(expected.text(), actual.text());
+            assert!(matches!(*actual, FieldValue::Redacted(_)), "{actual:?}");
+        }
     }
 }

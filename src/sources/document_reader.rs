@@ -15,10 +15,8 @@ use super::{
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
-    diff::{is_secret, manifest::normalize, pack},
-    types::{
-        BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource,
-    },
+    diff::manifest::declared_object,
+    types::{BaselineFault, DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource},
 };
 
 /// Decodes the versions of one baseline that consists of YAML or JSON documents.
@@ -114,12 +112,14 @@ fn decode_document(
         if is_tool_config(&object) {
             return DecodedPart::Ignored;
         }
-        let Some(mut name) = object_of_document(&object) else {
+        let Some(mut name) = object_of_document(|pointer| object.pointer(pointer).and_then(Value::as_str))
+        else {
             return skipped(object["kind"].as_str().unwrap_or_default(), SkipReason::NoIdentity);
         };
         scopes.set_namespace(&mut name, default_namespace);
         let address = address.map_or_else(|| format!("{}/{}", name.kind, name.name), str::to_owned);
-        DecodedPart::Object(Arc::new(declared_subset(address.into(), name, object, key)))
+        let declared = declared_object(name, object, key);
+        DecodedPart::Object(Arc::new(DeclaredObject { address: address.into(), ..declared }))
     });
     objects.collect()
 }
@@ -127,22 +127,6 @@ fn decode_document(
 /// Whether a document configures kustomize and is never applied to a cluster.
 fn is_tool_config(document: &Value) -> bool {
     document["apiVersion"].as_str().is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
-}
-
-fn declared_subset(
-    address: Box<str>,
-    object: ObjectRef,
-    mut document: Value,
-    key: &RedactionKey,
-) -> DeclaredObject {
-    normalize(&mut document, key);
-    let sensitive = if is_secret(&object.group, &object.kind) {
-        ["data", "metadata.annotations"].map(Into::into).to_vec()
-    } else {
-        Vec::new()
-    };
-    let (kind, body) = (object.kind.clone(), DeclaredBody::Subset(pack(&document)));
-    DeclaredObject { address, sensitive, ..DeclaredObject::new(&kind, object, key.clone(), body) }
 }
 
 /// Decodes documents on a blocking thread, and again if the API server had to be asked whether their kinds are namespaced.

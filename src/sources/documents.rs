@@ -55,13 +55,10 @@ pub fn documents(text: &str) -> Vec<Document> {
 }
 
 /// Identifies the object of a document; `None` if a part of its name is missing or invalid.
-pub(super) fn object_of_document(document: &Value) -> Option<ObjectRef> {
-    let (group, version) =
-        split_version(document["apiVersion"].as_str().filter(|text| is_api_version(text))?);
-    let name = |pointer: &str| {
-        let text = document.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        Some(text).filter(|text| is_name(text))
-    };
+/// `text_at` returns the text at a JSON Pointer.
+pub(super) fn object_of_document<'a>(text_at: impl Fn(&str) -> Option<&'a str>) -> Option<ObjectRef> {
+    let (group, version) = split_version(text_at("/apiVersion").filter(|text| is_api_version(text))?);
+    let name = |pointer: &str| Some(text_at(pointer).unwrap_or_default()).filter(|text| is_name(text));
     let is_set = |text: &&str| !text.is_empty();
     let (kind, namespace) = (name("/kind").filter(is_set)?, name("/metadata/namespace")?);
     Some(ObjectRef::new(group, version, kind, namespace, name("/metadata/name").filter(is_set)?))
@@ -266,7 +263,11 @@ impl<'de> Visitor<'de> for NodeVisitor {
 mod tests {
     use serde_json::json;
 
-    use super::{documents, object_of_document, parse_yaml as parse, read_objects};
+    use super::{ObjectRef, Value, documents, object_of_document, parse_yaml as parse, read_objects};
+
+    fn object_of(document: &Value) -> Option<ObjectRef> {
+        object_of_document(|pointer| document.pointer(pointer).and_then(Value::as_str))
+    }
 
     #[test]
     fn documents_and_lists_are_split() {
@@ -307,18 +308,18 @@ mod tests {
         let documents = documents(text);
         let templates: Vec<_> = documents.iter().map(super::Document::template).collect();
         assert_eq!(templates, [None, Some("shop/templates/a.yaml"), None]);
-        let name = object_of_document(documents[1].objects()[0].as_ref().unwrap()).unwrap();
+        let name = object_of(documents[1].objects()[0].as_ref().unwrap()).unwrap();
         assert_eq!(
             (&*name.group, &*name.version, &*name.kind, &*name.name),
             ("apps", "v1", "Deployment", "a")
         );
         for invalid in ["{{ .Values.group }}/v1", "../v1", "a/b/v1", "/v1", "", "v1?watch=true"] {
             let document = json!({"apiVersion": invalid, "kind": "Service", "metadata": {"name": "a"}});
-            assert_eq!(object_of_document(&document), None, "{invalid}");
+            assert_eq!(object_of(&document), None, "{invalid}");
         }
         for invalid in ["{{ .Values.name }}", "", "a/b", "a\nb", "no name", &"a".repeat(254)] {
             let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": invalid}});
-            assert_eq!(object_of_document(&document), None);
+            assert_eq!(object_of(&document), None);
         }
     }
 

@@ -1,10 +1,12 @@
 //! One field whose live value differs from the declared value, and its field manager.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Actor, Advice, Expectation, FieldClass, Severity};
+use super::{
+    Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, RedactionKey, Severity, ValueDigest,
+};
 
 /// An entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,24 +32,79 @@ impl FieldManager {
     }
 }
 
+/// The declared or the live value of a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FieldValue {
+    /// The object does not have the field. So do a null, and an empty value that the API server or the provider drops.
+    #[default]
+    Absent,
+    /// A string as it is; compact JSON of another value.
+    Plain(Box<str>),
+    Redacted(KeyedDigest),
+}
+
+impl FieldValue {
+    /// The value of an attribute or field that cannot be empty: an empty text is absent.
+    pub fn non_empty(text: impl Into<Box<str>>) -> Self {
+        let text = text.into();
+        if text.is_empty() { Self::Absent } else { Self::Plain(text) }
+    }
+
+    /// The inverse of [`Self::text`], for texts from outside of this process.
+    pub fn from_text(text: &str) -> Self {
+        match KeyedDigest::parse(text) {
+            Some(digest) => Self::Redacted(digest),
+            None if text == EMPTY => Self::Plain(Box::default()),
+            None => Self::non_empty(text),
+        }
+    }
+
+    /// The text that API, CLI and pages show. It is empty for an absent value; an empty string is quoted.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Absent => "".into(),
+            Self::Plain(text) if text.is_empty() => EMPTY.into(),
+            Self::Plain(text) => (&**text).into(),
+            Self::Redacted(digest) => digest.to_string().into(),
+        }
+    }
+
+    /// The value with which rules compare; none if it is redacted.
+    pub fn value_digest(&self) -> Option<ValueDigest> {
+        if let Self::Redacted(_) = self { None } else { Some(ValueDigest::of(&self.text())) }
+    }
+
+    /// The keyed digest of a plain value.
+    #[must_use]
+    pub fn redacted(&self, key: &RedactionKey) -> Self {
+        match self {
+            Self::Plain(_) => Self::Redacted(key.digest(self.text().as_bytes())),
+            Self::Absent | Self::Redacted(_) => self.clone(),
+        }
+    }
+}
+
+/// The text of an empty string, which is not absent.
+const EMPTY: &str = "\"\"";
+
 /// A field that differs, before the rules rate it.
-///
-/// Strings are kept as they are, other values as compact JSON. An absent, null or empty value is the empty string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    pub path: Box<str>,
+    pub path: FieldPath,
     pub class: FieldClass,
     /// The declared value.
-    pub expected: Box<str>,
+    pub expected: FieldValue,
     /// The live value.
-    pub actual: Box<str>,
+    pub actual: FieldValue,
     /// The field manager that last set the field; none if no manager owns it.
     pub owner: Option<FieldManager>,
 }
 
 impl Finding {
-    pub fn new(path: &str, class: FieldClass, expected: &str, actual: &str) -> Self {
-        Self { path: path.into(), class, expected: expected.into(), actual: actual.into(), owner: None }
+    /// A finding with plain values; empty ones are absent.
+    pub fn new(path: FieldPath, class: FieldClass, expected: &str, actual: &str) -> Self {
+        let (expected, actual) = (FieldValue::non_empty(expected), FieldValue::non_empty(actual));
+        Self { path, class, expected, actual, owner: None }
     }
 }
 

@@ -1,41 +1,59 @@
 //! Paths of fields, patterns of paths, and the one parser of both.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt::{self, Write as _},
+    str::FromStr,
+};
 
-use super::Glob;
+use super::{Glob, ShortText};
 
 /// The path of a field in an object: `spec.template.spec.containers[name=web].image`.
 ///
 /// A name with dots or other special characters is quoted: `metadata.annotations["example.com/owner"]`. An element of a list is
 /// identified by its keys (`ports[containerPort=80,protocol=TCP]`), by its value if the list is a set
 /// (`finalizers[=example.com/hold]`), or by its index (`args[0]`). Within quotes, a backslash escapes a quote or a backslash.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FieldPath(Vec<Segment>);
+///
+/// A path has its text beside its segments, so that writing it costs nothing. Different paths have different texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPath {
+    text: Box<str>,
+    segments: Box<[Segment]>,
+}
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    Field(Box<str>),
+    Field(ShortText),
     /// The list element with these keys and values; at least one.
-    Element(Vec<(Box<str>, Box<str>)>),
+    Element(Box<[(ShortText, ShortText)]>),
     Index(usize),
     /// The set element with this value.
-    Value(Box<str>),
+    Value(ShortText),
 }
 
 impl FieldPath {
     pub fn new(segments: Vec<Segment>) -> Self {
-        Self(segments)
+        Self { text: text_of(&segments), segments: segments.into() }
+    }
+
+    /// The path of a field that is not in a list.
+    pub fn of_fields<const N: usize>(names: [&str; N]) -> Self {
+        Self::new(names.map(|name| Segment::Field(name.into())).into())
+    }
+
+    /// Parses back to the same path.
+    pub fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// From the root of the object to the field.
     pub fn segments(&self) -> &[Segment] {
-        &self.0
+        &self.segments
     }
 
     /// The names of all segments that are fields.
     pub fn field_names(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.0.iter().filter_map(|segment| match segment {
-            Segment::Field(name) => Some(&**name),
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Field(name) => Some(name.as_str()),
             Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
         })
     }
@@ -60,35 +78,40 @@ impl FromStr for FieldPath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        parse_parts(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self)
+        parse_parts(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self::new)
     }
 }
 
-/// Parses back to the same path.
 impl fmt::Display for FieldPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, segment) in self.0.iter().enumerate() {
-            match segment {
-                Segment::Field(name) => write_field(formatter, name, at == 0)?,
-                Segment::Index(index) => write!(formatter, "[{index}]")?,
-                Segment::Value(value) => {
-                    formatter.write_str("[=")?;
-                    write_word(formatter, value)?;
-                    formatter.write_str("]")?;
+        formatter.write_str(&self.text)
+    }
+}
+
+fn text_of(segments: &[Segment]) -> Box<str> {
+    let mut text = String::with_capacity(64);
+    for (at, segment) in segments.iter().enumerate() {
+        match segment {
+            Segment::Field(name) => push_field(&mut text, name, at == 0),
+            // Writing to a string does not fail.
+            Segment::Index(index) => drop(write!(text, "[{index}]")),
+            Segment::Value(value) => {
+                text.push_str("[=");
+                push_word(&mut text, value);
+                text.push(']');
+            }
+            Segment::Element(keys) => {
+                for (at, (key, value)) in keys.iter().enumerate() {
+                    text.push(if at == 0 { '[' } else { ',' });
+                    push_word(&mut text, key);
+                    text.push('=');
+                    push_word(&mut text, value);
                 }
-                Segment::Element(keys) => {
-                    for (at, (key, value)) in keys.iter().enumerate() {
-                        formatter.write_str(if at == 0 { "[" } else { "," })?;
-                        write_word(formatter, key)?;
-                        formatter.write_str("=")?;
-                        write_word(formatter, value)?;
-                    }
-                    formatter.write_str("]")?;
-                }
+                text.push(']');
             }
         }
-        Ok(())
     }
+    text.into()
 }
 
 fn segment(part: Part) -> Result<Segment, PathError> {
@@ -127,9 +150,9 @@ enum Step {
     /// A field, an index or a set element.
     Exactly(Segment),
     /// An element with at least these keys.
-    Element(Vec<(Box<str>, Glob)>),
+    Element(Vec<(ShortText, Glob)>),
     /// A token of a JSON Pointer, which does not distinguish fields from indices.
-    Token(Box<str>),
+    Token(ShortText),
 }
 
 impl PathPattern {
@@ -178,7 +201,7 @@ impl Step {
                 .iter()
                 .all(|(key, value)| keys.iter().any(|(name, is)| name == key && value.matches(is))),
             (Self::Token(token), Segment::Field(name)) => token == name,
-            (Self::Token(token), Segment::Index(index)) => **token == *index.to_string(),
+            (Self::Token(token), Segment::Index(index)) => *token == *index.to_string(),
             (Self::Element(_) | Self::Token(_), _) => false,
         }
     }
@@ -230,8 +253,8 @@ fn step(part: Part) -> Result<Step, PathError> {
         Ok(Glob::new(&word.text))
     };
     Ok(match part.kind {
-        PartKind::Field(name) if !name.quoted && &*name.text == "*" => Step::AnySegment,
-        PartKind::Field(name) if !name.quoted && &*name.text == "**" => Step::AnyNumber,
+        PartKind::Field(name) if !name.quoted && name.text == "*" => Step::AnySegment,
+        PartKind::Field(name) if !name.quoted && name.text == "**" => Step::AnyNumber,
         PartKind::Field(name) => {
             let message = "a star matches whole segments: `*` one, `**` any number";
             Step::Exactly(Segment::Field(name.literal(column, message)?))
@@ -276,13 +299,13 @@ enum PartKind {
 /// A name or a value. A star in quoted text is literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Word {
-    text: Box<str>,
+    text: ShortText,
     quoted: bool,
 }
 
 impl Word {
     /// The text, unless it has an unquoted star.
-    fn literal(self, column: usize, message: &str) -> Result<Box<str>, PathError> {
+    fn literal(self, column: usize, message: &str) -> Result<ShortText, PathError> {
         let has_star = !self.quoted && self.text.contains('*');
         if has_star { Err(PathError::new(column, message)) } else { Ok(self.text) }
     }
@@ -330,31 +353,38 @@ fn parse_parts(text: &str) -> Result<Vec<Part>, PathError> {
     }
 }
 
-/// Writes a field name: bare if it parses back, else quoted in brackets.
-fn write_field(formatter: &mut fmt::Formatter<'_>, name: &str, is_first: bool) -> fmt::Result {
+/// Appends a field name: bare if it parses back, else quoted in brackets.
+fn push_field(path: &mut String, name: &str, is_first: bool) {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
     if name.is_empty() || !name.chars().all(is_plain) {
-        formatter.write_str("[")?;
-        write_quoted(formatter, name)?;
-        return formatter.write_str("]");
+        path.push('[');
+        push_quoted(path, name);
+        return path.push(']');
     }
     if !is_first {
-        formatter.write_str(".")?;
+        path.push('.');
     }
-    formatter.write_str(name)
+    path.push_str(name);
 }
 
-/// Writes a text within brackets: bare if it parses back, else quoted.
-fn write_word(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+/// Appends a text within brackets: bare if it parses back, else quoted.
+fn push_word(path: &mut String, text: &str) {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '@' | '$');
     if text.is_empty() || !text.chars().all(is_plain) {
-        return write_quoted(formatter, text);
+        return push_quoted(path, text);
     }
-    formatter.write_str(text)
+    path.push_str(text);
 }
 
-fn write_quoted(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    write!(formatter, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+fn push_quoted(path: &mut String, text: &str) {
+    path.push('"');
+    for c in text.chars() {
+        if matches!(c, '\\' | '"') {
+            path.push('\\');
+        }
+        path.push(c);
+    }
+    path.push('"');
 }
 
 struct Cursor<'a> {
@@ -396,7 +426,7 @@ impl Cursor<'_> {
                 Ok(index) if first.text.bytes().all(|byte| byte.is_ascii_digit()) => {
                     Ok(PartKind::Index(index))
                 }
-                _ if &*first.text == "*" => Ok(PartKind::AnyElement),
+                _ if first.text == "*" => Ok(PartKind::AnyElement),
                 _ => {
                     let message = format!(
                         "`[{0}]` is neither an index nor `[key=value]`; quote a field name: `[\"{0}\"]`",
@@ -447,7 +477,7 @@ impl Cursor<'_> {
 
     fn until(&mut self, ends: impl Fn(char) -> bool, missing: &str) -> Result<Word, PathError> {
         let column = self.column;
-        let mut text = String::new();
+        let mut text = ShortText::new();
         while let Some(c) = self.peek().filter(|c| !ends(*c)) {
             text.push(c);
             self.take();
@@ -455,17 +485,17 @@ impl Cursor<'_> {
         if text.is_empty() {
             return Err(PathError::new(column, missing));
         }
-        Ok(Word { text: text.into(), quoted: false })
+        Ok(Word { text, quoted: false })
     }
 
     fn quoted(&mut self) -> Result<Word, PathError> {
         let column = self.column;
         self.take();
-        let mut text = String::new();
+        let mut text = ShortText::new();
         loop {
             match self.take() {
                 None => return Err(PathError::new(column, "the quote is not closed")),
-                Some('"') => return Ok(Word { text: text.into(), quoted: true }),
+                Some('"') => return Ok(Word { text, quoted: true }),
                 Some('\\') => {
                     let Some(escaped @ ('"' | '\\')) = self.take() else {
                         let message = "invalid escape; want `\\\"` or `\\\\`";
@@ -515,9 +545,9 @@ fn with_double_quotes(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{FieldPath, PathPattern, Segment};
+    use super::{FieldPath, PathPattern, Segment, ShortText};
 
-    fn word() -> impl Strategy<Value = Box<str>> {
+    fn word() -> impl Strategy<Value = ShortText> {
         prop_oneof![4 => "[a-zA-Z][a-zA-Z0-9]{0,8}", 2 => "[-a-z./*]{0,8}", 1 => any::<String>()]
             .prop_map(Into::into)
     }
@@ -525,7 +555,7 @@ mod tests {
     fn segment() -> impl Strategy<Value = Segment> {
         prop_oneof![
             4 => word().prop_map(Segment::Field),
-            1 => prop::collection::vec((word(), word()), 1..3).prop_map(Segment::Element),
+            1 => prop::collection::vec((word(), word()), 1..3).prop_map(|keys| Segment::Element(keys.into())),
             1 => (0..20_usize).prop_map(Segment::Index),
             1 => word().prop_map(Segment::Value),
         ]
@@ -534,14 +564,15 @@ mod tests {
     proptest! {
         #[test]
         fn path_round_trips_through_its_text(segments in prop::collection::vec(segment(), 1..6)) {
-            let path = FieldPath::new(segments);
-            prop_assert_eq!(path.to_string().parse::<FieldPath>(), Ok(path));
+            let parsed = FieldPath::new(segments.clone()).as_str().parse::<FieldPath>();
+            prop_assert_eq!(parsed.as_ref().map(FieldPath::segments), Ok(&*segments));
         }
 
         #[test]
         fn path_parser_never_panics(text in "[a-z.*\\[\\]\"=,\\\\0-9 /]{0,20}") {
             if let Ok(path) = text.parse::<FieldPath>() {
-                prop_assert_eq!(path.to_string().parse::<FieldPath>(), Ok(path));
+                let parsed = path.as_str().parse::<FieldPath>();
+                prop_assert_eq!(parsed.as_ref().map(FieldPath::segments), Ok(path.segments()));
             }
         }
     }

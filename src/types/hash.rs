@@ -41,28 +41,42 @@ impl Digest {
 
     /// Parses 64 hex digits of either case.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.as_bytes();
-        if text.len() != 64 {
-            return None;
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-            let high = char::from(pair[0]).to_digit(16)?;
-            let low = char::from(pair[1]).to_digit(16)?;
-            *byte = u8::try_from(high * 16 + low).ok()?;
-        }
-        Some(Self(bytes))
+        parse_hex(text).map(Self)
     }
+
+    pub(super) fn first_bytes<const N: usize>(&self) -> [u8; N] {
+        std::array::from_fn(|at| self.0[at])
+    }
+}
+
+/// Parses the hex digits, of either case, of this many bytes.
+pub(super) fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let text = text.as_bytes();
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = u8::try_from(high * 16 + low).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Writes at most 32 bytes as lower-case hex.
+pub(super) fn write_hex(bytes: &[u8], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+    let mut text = [0; 64];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(*byte)]);
+    }
+    formatter.write_str(std::str::from_utf8(&text[..2 * bytes.len()]).expect("hex digits are ASCII"))
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
-        let mut text = [0; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
-        }
-        formatter.write_str(std::str::from_utf8(&text).expect("hex digits are ASCII"))
+        write_hex(&self.0, formatter)
     }
 }
 

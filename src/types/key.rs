@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GroupKind, Kind};
 
-/// A name or a resource version. Up to 15 bytes need no allocation; clones of a longer text share it.
+/// A name, a resource version or a part of a field path. Up to 15 bytes need no allocation; clones of a longer text share it.
 pub type ShortText = EcoString;
 
 /// Kind, namespace and name. The API version is not part of the identity.

@@ -26,7 +26,7 @@ pub use closed_sets::{
     Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
-pub use difference::{Difference, FieldManager, Finding};
+pub use difference::{Difference, FieldManager, FieldValue, Finding};
 pub use field_path::{FieldPath, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest};
 pub use key::{ObjectKey, ObjectRef, ShortText};
@@ -35,7 +35,7 @@ pub use object::{
     AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts,
     PackedJson, RuleInputs,
 };
-pub use redaction::{RedactionKey, RedactionPolicy, is_within};
+pub use redaction::{KeyId, KeyedDigest, RedactionKey, RedactionPolicy, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector};
 pub use status::{
     ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,

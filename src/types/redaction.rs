@@ -9,9 +9,10 @@ use std::{
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::{Digest, ObjectRef};
-
-const PREFIX: &str = "hmac:";
+use super::{
+    Digest, ObjectRef,
+    hash::{parse_hex, write_hex},
+};
 
 /// The HMAC key of redacted values. Without the key a short value cannot be guessed from its digest.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct RedactionKey(Arc<Key>);
 
 struct Key {
     bytes: [u8; 32],
-    id: Box<str>,
+    id: KeyId,
     /// The HMAC state after the key, which every digest clones.
     keyed: Hmac<Sha256>,
 }
@@ -34,29 +35,25 @@ impl Eq for Key {}
 
 impl RedactionKey {
     pub fn new(bytes: [u8; 32]) -> Self {
-        let id = Digest::of(&bytes).to_string().chars().take(8).collect::<String>();
+        let id = KeyId(Digest::of(&bytes).first_bytes());
         // HMAC pads keys with zeros to the size of a block.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&bytes);
-        Self(Arc::new(Key { bytes, id: id.into(), keyed: Hmac::new(&block.into()) }))
+        Self(Arc::new(Key { bytes, id, keyed: Hmac::new(&block.into()) }))
     }
 
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0.bytes
     }
 
-    /// Eight hex digits that identify the key in its digests and do not expose it.
-    pub fn id(&self) -> &str {
-        &self.0.id
+    pub fn id(&self) -> KeyId {
+        self.0.id
     }
 
-    /// `hmac:<key id>:<32 hex digits>`.
-    pub fn digest(&self, value: &[u8]) -> String {
-        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
-        let mut digest = String::with_capacity(PREFIX.len() + self.id().len() + 1 + 32);
-        digest.extend([PREFIX, self.id(), ":"]);
-        digest.extend(self.mac(value)[..16].iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
-        digest
+    pub fn digest(&self, value: &[u8]) -> KeyedDigest {
+        let mut mac = [0; 16];
+        mac.copy_from_slice(&self.mac(value)[..16]);
+        KeyedDigest { key: self.id(), mac }
     }
 
     /// A short digest for change detection.
@@ -67,13 +64,53 @@ impl RedactionKey {
     fn mac(&self, value: &[u8]) -> [u8; 32] {
         self.0.keyed.clone().chain_update(value).finalize().into_bytes().into()
     }
+}
 
-    /// Whether a text has the form of a digest of any key.
-    pub fn is_digest(text: &str) -> bool {
-        let parts = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
-        let is_hex =
-            |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        parts.is_some_and(|(id, digits)| is_hex(id, 8) && is_hex(digits, 32))
+/// Identifies a key in its digests and does not expose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId([u8; 4]);
+
+/// Eight hex digits.
+impl fmt::Display for KeyId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, formatter)
+    }
+}
+
+/// The digest of a redacted value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyedDigest {
+    key: KeyId,
+    mac: [u8; 16],
+}
+
+const PREFIX: &str = "hmac:";
+
+impl KeyedDigest {
+    pub fn key(&self) -> KeyId {
+        self.key
+    }
+
+    /// Parses the text of a digest, for texts from outside of this process.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (key, mac) = text.strip_prefix(PREFIX)?.split_once(':')?;
+        Some(Self { key: KeyId(parse_hex(key)?), mac: parse_hex(mac)? })
+    }
+}
+
+/// `hmac:<key id>:<32 hex digits>`.
+impl fmt::Display for KeyedDigest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(PREFIX)?;
+        write_hex(&self.key.0, formatter)?;
+        formatter.write_str(":")?;
+        write_hex(&self.mac, formatter)
+    }
+}
+
+impl fmt::Debug for KeyedDigest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
     }
 }
 
@@ -151,7 +188,7 @@ pub fn is_within(path: &str, outer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ObjectRef, RedactionKey, RedactionPolicy};
+    use super::{KeyedDigest, ObjectRef, RedactionKey, RedactionPolicy};
 
     fn key(number: u8) -> RedactionKey {
         RedactionKey::new([number; 32])
@@ -167,6 +204,18 @@ mod tests {
             policy.add_fields(&object(version), fields.iter().map(|field| (*field).into()));
         }
         policy
+    }
+
+    #[test]
+    fn digest_round_trips_through_its_text() {
+        let digest = key(1).digest(b"hunter2");
+        let text = digest.to_string();
+        assert_eq!(text, format!("hmac:{}:{}", key(1).id(), &text[14..]));
+        assert_eq!((text.len(), KeyedDigest::parse(&text)), (46, Some(digest)));
+        let [short, long, other] = [&text[..45], &format!("{text}0"), &text.replace(':', "-")];
+        for invalid in ["", "hmac:", "hmac::", short, long, other, &text.replace("hmac:", "hmac:é")] {
+            assert_eq!(KeyedDigest::parse(invalid), None, "{invalid}");
+        }
     }
 
     #[track_caller]

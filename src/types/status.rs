@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Algorithm, FieldManager, FieldPath, HashBaseline, Kind, Segment, Selector, WantedKind};
+use super::{Algorithm, FieldManager, FieldPath, HashBaseline, Kind, Selector, WantedKind};
 
 /// The parts of an object's status that a source reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl StatusHashSpec {
         Self::with_defaults(
             WantedKind::exactly(&Kind::undiscovered(group, "v1alpha1", kind)),
             StatusHashAlgorithm::Hash(Algorithm::Opr8rV1),
-            path("status", "lastAppliedHash"),
+            FieldPath::of_fields(["status", "lastAppliedHash"]),
         )
     }
 
@@ -210,10 +210,10 @@ impl StatusHashSpec {
             objects,
             algorithm,
             recorded,
-            hashed: FieldPath::new(vec![Segment::Field("spec".into())]),
-            phase: Some(path("status", "phase")),
-            message: path("status", "message"),
-            outputs: Some(path("status", "outputs")),
+            hashed: FieldPath::of_fields(["spec"]),
+            phase: Some(FieldPath::of_fields(["status", "phase"])),
+            message: FieldPath::of_fields(["status", "message"]),
+            outputs: Some(FieldPath::of_fields(["status", "outputs"])),
             in_flight_phases: ["Pending", "Applying", "Destroying"].map(Into::into).into(),
             error_phases: vec!["Error".into()],
             grace: SignedDuration::from_mins(5),
@@ -237,9 +237,9 @@ impl StatusHashAlgorithm {
     /// The default of [`StatusHashSpec::recorded`], if the algorithm has one.
     pub fn default_path(self) -> Option<FieldPath> {
         match self {
-            Self::Hash(Algorithm::Opr8rV1) => Some(path("status", "lastAppliedHash")),
+            Self::Hash(Algorithm::Opr8rV1) => Some(FieldPath::of_fields(["status", "lastAppliedHash"])),
             Self::Hash(_) => None,
-            Self::Generation => Some(path("status", "observedGeneration")),
+            Self::Generation => Some(FieldPath::of_fields(["status", "observedGeneration"])),
         }
     }
 }
@@ -256,10 +256,6 @@ impl TerraformJobSpec {
         let jobs = WantedKind::exactly(&Kind::undiscovered("batch", "v1", "Job"));
         Self { objects: WantedKind { selector: Some(Selector::exists(label)), ..jobs }, label: label.into() }
     }
-}
-
-fn path(parent: &str, field: &str) -> FieldPath {
-    FieldPath::new(vec![Segment::Field(parent.into()), Segment::Field(field.into())])
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use serde_json::{Value, value::RawValue};
 use super::{facts, status::decode_status};
 use crate::{
     diff::{
-        Algorithm, FingerprintError, LAST_APPLIED, RecordedHash, SpecView, Text, field_manager, fingerprint,
-        is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift, unreadable_last_applied,
+        Algorithm, FingerprintError, LAST_APPLIED, Node, RecordedHash, SpecView, Text, field_manager,
+        fingerprint, is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift,
+        unreadable_last_applied,
     },
     types::{
         DecodeConfig, Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
@@ -154,14 +155,14 @@ impl ObjectDecoder {
             .as_ref()
             .filter(|_| metadata.annotations.as_ref().is_some_and(is_applied));
         let Some(policy) = self.documents.as_ref().or(applied) else { return };
-        let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
+        let Ok(Node::Object(mut members)) = serde_json::from_str(text) else {
             return attach_unreadable_document(object, applied);
         };
         let kind = &self.spec.kind;
         // Objects of a list carry neither kind nor apiVersion.
-        members.insert("kind".to_owned(), (*kind.kind).into());
-        members.insert("apiVersion".to_owned(), kind.api_version().into());
-        let document = Value::Object(members);
+        members.insert("kind".to_owned(), Node::from(&*kind.kind));
+        members.insert("apiVersion".to_owned(), Node::String(kind.api_version()));
+        let document = Node::Object(members);
         let last_applied =
             applied.and_then(|policy| last_applied_of(&document, &object.key, policy.process_key()));
         object.applied = last_applied.map(Box::new);
@@ -277,7 +278,7 @@ impl ObjectDecoder {
     ) -> HashBaseline {
         let managed_fields = raw.metadata.managed_fields;
         let managed_fields = managed_fields.and_then(|fields| serde_json::from_str(fields.get()).ok());
-        let managed_fields: Vec<Value> = managed_fields.unwrap_or_default();
+        let managed_fields: Vec<Node> = managed_fields.unwrap_or_default();
         if self.matches_in_recorded_version(text, &recorded, &managed_fields) {
             return HashBaseline::Match(recorded.digest);
         }
@@ -303,7 +304,7 @@ impl ObjectDecoder {
         &self,
         text: &str,
         recorded: &RecordedHash,
-        managed_fields: &[Value],
+        managed_fields: &[Node],
     ) -> bool {
         let kind = &self.spec.kind;
         let api_version = recorded_api_version(managed_fields, &self.hash_annotation);
@@ -406,7 +407,7 @@ struct HashManagers {
 /// manager without a time counts as newer than the hash unless another manager is known to be.
 /// `covers_key` decides which labels and annotations are hashed.
 fn hash_managers(
-    managed_fields: &[Value],
+    managed_fields: &[Node],
     hash_annotation: &str,
     covers_key: &dyn Fn(&str) -> bool,
 ) -> HashManagers {
@@ -427,7 +428,7 @@ fn hash_managers(
 
 /// Whether other spec fields have managers but `spec.replicas` has none: a write of 0 through the `scale` subresource
 /// leaves no manager.
-fn replicas_are_unowned(entries: &[Value]) -> bool {
+fn replicas_are_unowned(entries: &[Node]) -> bool {
     let owns_fields = entries
         .iter()
         .any(|entry| entry["fieldsV1"]["f:spec"].as_object().is_some_and(|spec| !spec.is_empty()));
@@ -435,9 +436,9 @@ fn replicas_are_unowned(entries: &[Value]) -> bool {
 }
 
 /// The `apiVersion` in which the hash annotation was written, such as `apps/v1`.
-fn recorded_api_version<'a>(managed_fields: &'a [Value], hash_annotation: &str) -> Option<&'a str> {
+fn recorded_api_version<'a>(managed_fields: &'a [Node], hash_annotation: &str) -> Option<&'a str> {
     let key = format!("f:{hash_annotation}");
-    let owns_hash = |entry: &&Value| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&key].is_null();
+    let owns_hash = |entry: &&Node| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&*key].is_null();
     managed_fields.iter().find(owns_hash)?["apiVersion"].as_str()
 }
 
@@ -448,9 +449,9 @@ struct ManagedFieldsEntry {
 }
 
 impl ManagedFieldsEntry {
-    fn parse(entry: &Value, hash_annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
+    fn parse(entry: &Node, hash_annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
         let fields = &entry["fieldsV1"];
-        let keys = |owned: &Value| -> Vec<String> {
+        let keys = |owned: &Node| -> Vec<String> {
             owned.as_object().map_or_else(Vec::new, |owned| owned.keys().cloned().collect())
         };
         let mut declared =
@@ -460,7 +461,7 @@ impl ManagedFieldsEntry {
             manager: field_manager(entry),
             owns_content: owns_declared
                 || keys(fields).iter().any(|key| !matches!(key.as_str(), "f:metadata" | "f:status" | ".")),
-            owns_hash: !fields["f:metadata"]["f:annotations"][format!("f:{hash_annotation}")].is_null(),
+            owns_hash: !fields["f:metadata"]["f:annotations"][&*format!("f:{hash_annotation}")].is_null(),
         }
     }
 }
@@ -472,7 +473,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        DecodeConfig, Decoded, HashManagers, Kind, ObjectDecoder, WatchSpec, hash_managers,
+        DecodeConfig, Decoded, HashManagers, Kind, Node, ObjectDecoder, WatchSpec, hash_managers,
         replicas_are_unowned,
     };
 
@@ -510,8 +511,12 @@ mod tests {
         json!({"f:metadata": {"f:annotations": {"f:tfdrift.jin.dev/spec-hash": {}}}})
     }
 
+    fn nodes(entries: &[Value]) -> Vec<Node> {
+        entries.iter().cloned().map(Node::from).collect()
+    }
+
     fn managers(entries: &[Value], covers_key: &dyn Fn(&str) -> bool) -> HashManagers {
-        hash_managers(entries, HASH, covers_key)
+        hash_managers(&nodes(entries), HASH, covers_key)
     }
 
     #[track_caller]
@@ -565,7 +570,7 @@ mod tests {
             (vec![entry("HashiCorp", 1, &json!({"f:spec": {}}))], false),
             (vec![], false),
         ] {
-            assert_eq!(replicas_are_unowned(&entries), unowned, "{entries:?}");
+            assert_eq!(replicas_are_unowned(&nodes(&entries)), unowned, "{entries:?}");
         }
     }
 

@@ -1,11 +1,10 @@
 //! Decodes what controllers record in the status of an object, and how a Job ran.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{DecodeConfig, decode::unknown_reason};
 use crate::{
-    diff::{Algorithm, FieldOwners, RecordedHash, fingerprint, sha256_jcs, value_at},
+    diff::{Algorithm, Digests, FieldOwners, Node, RecordedHash, fingerprint, sha256_jcs, value_at},
     types::{
         ControllerStatus, Digest, FieldPath, HashBaseline, HashMismatch, Health, JobOutcome, JobRun, Kind,
         ObjectFacts, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec, StatusReport,
@@ -28,7 +27,7 @@ pub(super) fn decode_status(
     if config.records.is_empty() && config.jobs.is_none() {
         return None;
     }
-    let object: Value = serde_json::from_str(text).ok()?;
+    let object: Node = serde_json::from_str(text).ok()?;
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
     let label = |name: &str| object["metadata"]["labels"][name].as_str();
     let spec = config.records.iter().find(|spec| spec.objects.matches_object(kind, namespace, label));
@@ -46,7 +45,7 @@ struct RecordDecoder<'a> {
     spec: &'a StatusHashSpec,
     kind: &'a Kind,
     json: &'a str,
-    object: &'a Value,
+    object: &'a Node,
     prefix: &'a str,
 }
 
@@ -54,7 +53,7 @@ impl RecordDecoder<'_> {
     fn decode(&self) -> ControllerStatus {
         let Self { spec, object, .. } = self;
         let text = |path: &FieldPath, max_chars| {
-            truncate(value_at(object, path).and_then(Value::as_str).unwrap_or_default(), max_chars)
+            truncate(value_at(object, path).and_then(Node::as_str).unwrap_or_default(), max_chars)
         };
         let phase = spec.phase.as_ref().map(|path| text(path, MAX_NAME_CHARS)).unwrap_or_default();
         let progress = if spec.error_phases.contains(&phase) {
@@ -67,7 +66,7 @@ impl RecordDecoder<'_> {
         let owners = FieldOwners::of(object);
         let (observed_state, edited_at) = self.observed_state(&owners);
         let since = match (&spec.phase, progress) {
-            (Some(path), Progress::InProgress) => owners.owner(path).and_then(|manager| manager.time),
+            (Some(path), Progress::InProgress) => owners.owner_at(path).and_then(|manager| manager.time),
             (Some(_) | None, _) => edited_at,
         };
         let (message, outputs) = (text(&spec.message, MAX_MESSAGE_CHARS), outputs(spec, object));
@@ -77,9 +76,10 @@ impl RecordDecoder<'_> {
     /// Compares what the controller recorded with what is declared. The time is that of the last edit since the record.
     fn observed_state(&self, owners: &FieldOwners<'_>) -> (ObservedState, Option<Timestamp>) {
         let Self { spec, object, .. } = self;
-        let recorded = value_at(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
-        let recorded_at = owners.owner(&spec.recorded).and_then(|manager| manager.time);
-        let last_writer = owners.owner(&spec.hashed).cloned();
+        let recorded =
+            value_at(object, &spec.recorded).filter(|value| !value.is_null() && value.as_str() != Some(""));
+        let recorded_at = owners.owner_at(&spec.recorded).and_then(|manager| manager.time);
+        let last_writer = owners.owner_at(&spec.hashed).cloned();
         let owner = last_writer.clone().filter(|manager| manager.time > recorded_at);
         let edited_at = owner.as_ref().and_then(|manager| manager.time);
         let state = match spec.algorithm {
@@ -100,7 +100,7 @@ impl RecordDecoder<'_> {
                     }
                 }
             }),
-            StatusHashAlgorithm::Generation => match (recorded, recorded.and_then(Value::as_i64)) {
+            StatusHashAlgorithm::Generation => match (recorded, recorded.and_then(Node::as_i64)) {
                 (Some(_), None) => ObservedState::Hash(HashBaseline::Unusable(UnknownReason::BadHash)),
                 (_, observed) => {
                     let current = object["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -120,7 +120,7 @@ impl RecordDecoder<'_> {
         match algorithm {
             Algorithm::Sha256Jcs => {
                 let hashed = value_at(object, &spec.hashed).ok_or(UnknownReason::Unhashable)?;
-                sha256_jcs(hashed).map_err(|_| UnknownReason::Unhashable)
+                sha256_jcs(&hashed.to_value(&Digests::to_text)).map_err(|_| UnknownReason::Unhashable)
             }
             Algorithm::TfdriftV1 | Algorithm::JcsV1 | Algorithm::Opr8rV1 => {
                 fingerprint(algorithm, kind, json, prefix).map_err(|error| unknown_reason(&error))
@@ -129,14 +129,14 @@ impl RecordDecoder<'_> {
     }
 }
 
-fn recorded_hash(algorithm: Algorithm, recorded: &Value) -> Result<Digest, UnknownReason> {
+fn recorded_hash(algorithm: Algorithm, recorded: &Node) -> Result<Digest, UnknownReason> {
     let text = recorded.as_str().ok_or(UnknownReason::BadHash)?;
     RecordedHash::parse_as(algorithm, text).map(|recorded| recorded.digest)
 }
 
 /// Names only: values may be secret.
-fn outputs(spec: &StatusHashSpec, object: &Value) -> Box<[Box<str>]> {
-    let outputs = spec.outputs.as_ref().and_then(|path| value_at(object, path)).and_then(Value::as_object);
+fn outputs(spec: &StatusHashSpec, object: &Node) -> Box<[Box<str>]> {
+    let outputs = spec.outputs.as_ref().and_then(|path| value_at(object, path)).and_then(Node::as_object);
     let names = outputs.into_iter().flat_map(|outputs| outputs.keys());
     let mut names: Vec<Box<str>> = names.map(|name| truncate(name, MAX_NAME_CHARS)).collect();
     names.sort();
@@ -163,11 +163,11 @@ pub(super) fn truncate(text: &str, max_chars: usize) -> Box<str> {
     text.chars().take(max_chars).collect::<String>().into()
 }
 
-fn job_run(spec: &TerraformJobSpec, object: &Value) -> JobRun {
+fn job_run(spec: &TerraformJobSpec, object: &Node) -> JobRun {
     let (metadata, status) = (&object["metadata"], &object["status"]);
-    let time = |value: &Value| value.as_str().and_then(|time| time.parse::<Timestamp>().ok());
-    let text = |value: &Value, max_chars| truncate(value.as_str().unwrap_or_default(), max_chars);
-    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let time = |value: &Node| value.as_str().and_then(|time| time.parse::<Timestamp>().ok());
+    let text = |value: &Node, max_chars| truncate(value.as_str().unwrap_or_default(), max_chars);
+    let conditions = status["conditions"].elements();
     let condition = |name: &str| {
         conditions.iter().find(|condition| condition["type"] == name && condition["status"] == "True")
     };
@@ -185,10 +185,13 @@ fn job_run(spec: &TerraformJobSpec, object: &Value) -> JobRun {
 }
 
 /// The name that stays the same over all runs: the value of the label, else the controller, else the Job itself.
-fn job_subject<'a>(spec: &TerraformJobSpec, metadata: &'a Value) -> &'a str {
+fn job_subject<'a>(spec: &TerraformJobSpec, metadata: &'a Node) -> &'a str {
     let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-    let controller =
-        || owners.filter(|owner| owner["controller"] == true).find_map(|owner| owner["name"].as_str());
+    let controller = || {
+        owners
+            .filter(|owner| owner["controller"] == Node::Bool(true))
+            .find_map(|owner| owner["name"].as_str())
+    };
     let label = metadata["labels"][&*spec.label].as_str().filter(|name| !name.is_empty());
     label.or_else(controller).or_else(|| metadata["name"].as_str()).unwrap_or_default()
 }
@@ -396,7 +399,7 @@ mod tests {
     }
 
     fn run(metadata: &Value, status: &Value) -> JobRun {
-        job_run(&TerraformJobSpec::default(), &json!({"metadata": metadata, "status": status}))
+        job_run(&TerraformJobSpec::default(), &json!({"metadata": metadata, "status": status}).into())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use drift_exporter::{
-    diff::{pack, unpack},
+    diff::{Node, pack, unpack},
     types::PackedJson,
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
 }
 
 /// The documents that are packed in a memory dump.
-pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Value> {
+pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Node> {
     let mut documents = Vec::new();
     for part in memory {
         for at in (0..part.len()).step_by(ALIGNMENT) {
@@ -48,7 +48,7 @@ pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Value> {
             }
         }
     }
-    documents.retain(Value::is_object);
+    documents.retain(Node::is_object);
     documents
 }
 
@@ -136,7 +136,7 @@ impl Bits<'_> {
 #[test]
 fn documents_finds_every_packed_document_in_memory() {
     let mut random = fastrand::Rng::with_seed(7);
-    let planted: Vec<Value> = (0..100)
+    let planted: Vec<Node> = (0..100)
         .map(|at| {
             let noise: String = std::iter::repeat_with(|| random.alphanumeric()).take(at * 7).collect();
             match at % 3 {
@@ -145,6 +145,7 @@ fn documents_finds_every_packed_document_in_memory() {
                 _ => json!({"(absent)": {"a": true}, "metadata": [{"name": noise}]}),
             }
         })
+        .map(Node::from)
         .collect();
     let mut memory = Vec::new();
     for document in &planted {

@@ -71,7 +71,13 @@ fn security_exposure_and_outage_are_critical() {
         deployment(&format!("{template}.volumes[name=a].hostPath.path"), FieldClass::Volumes, "x", ["", "/"]),
         rate(&Kind::service(), "spec.type", FieldClass::Other, "x", ["ClusterIP", "LoadBalancer"]),
         rate(&Kind::service(), "spec.externalIPs", FieldClass::Other, "x", ["", "[\"1.2.3.4\"]"]),
-        rate(&kind("networking.k8s.io", "NetworkPolicy"), "", FieldClass::Existence, "x", ["present", ""]),
+        rate(
+            &kind("networking.k8s.io", "NetworkPolicy"),
+            "metadata.name",
+            FieldClass::Existence,
+            "x",
+            ["present", ""],
+        ),
         deployment("spec.replicas", FieldClass::Replicas, "kubectl", ["2", "0"]),
         deployment("spec.a", FieldClass::Security, "kubectl", ["2", "0"]),
     ] {
@@ -90,14 +96,14 @@ fn only_safe_reverts_are_advised_to_remediate() {
     check(&env, warning, unexpected, auto_remediate);
     let scaled = deployment("spec.replicas", FieldClass::Replicas, "kubectl", ["2", "5"]);
     check(&scaled, warning, unexpected, auto_remediate);
-    let missing = deployment("", FieldClass::Existence, "x", ["present", ""]);
+    let missing = deployment("metadata.name", FieldClass::Existence, "x", ["present", ""]);
     check(&missing, Severity::Critical, unexpected, auto_remediate);
     let major = deployment("a.image", FieldClass::Image, "kubectl", ["postgres:15", "postgres:16"]);
     check(&major, warning, unexpected, alert_only);
     let size = deployment("a.resources.limits.cpu", FieldClass::Resources, "kubectl", ["1", "2"]);
     check(&size, warning, unexpected, alert_only);
     let claim = kind("", "PersistentVolumeClaim");
-    let deleted = rate(&claim, "", FieldClass::Existence, "x", ["present", ""]);
+    let deleted = rate(&claim, "metadata.name", FieldClass::Existence, "x", ["present", ""]);
     check(&deleted, Severity::Critical, unexpected, alert_only);
 }
 

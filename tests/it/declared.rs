@@ -3,28 +3,35 @@
 
 use drift_exporter::{
     diff::{
-        manifest::{Comparison, Schemas, compare, normalize},
-        redact_secret,
+        Comparison, Node, compare,
+        manifest::{Schemas, declared_object, normalize},
     },
-    types::RedactionKey,
+    types::{DeclaredObject, ObjectRef, RedactionKey},
 };
 use serde_json::{Value, json};
 
-pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, schemas: &Schemas) -> Comparison {
-    let key = RedactionKey::new([7; 32]);
+use crate::support::diff::{cached, diff, diff_with, paths, texts};
+
+fn declared_by_manifest(kind: &str, declared: &Value) -> DeclaredObject {
     let (api_version, kind) = kind.split_once(' ').unwrap();
     let mut document = declared.clone();
     document["apiVersion"] = api_version.into();
     document["kind"] = kind.into();
-    normalize(&mut document, &key);
-    compare(&document, live, schemas, &key)
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    declared_object(ObjectRef::new(group, version, kind, "", ""), document, &RedactionKey::new([7; 32]))
+}
+
+pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, schemas: &Schemas) -> Comparison {
+    diff_with(&declared_by_manifest(kind, declared), live, schemas)
 }
 
 /// Path, expected and actual of each finding.
 #[track_caller]
 pub(crate) fn check(kind: &str, declared: &Value, live: &Value, findings: &[(&str, &str, &str)]) {
     let found = compared(kind, declared, live, &Schemas::default()).findings;
-    let found: Vec<_> = found.iter().map(|found| (&*found.path, &*found.expected, &*found.actual)).collect();
+    let found = texts(&found);
+    let found: Vec<_> =
+        found.iter().map(|(path, expected, actual)| (&**path, &**expected, &**actual)).collect();
     assert_eq!(found, findings, "declared {declared}, live {live}");
 }
 
@@ -260,8 +267,7 @@ fn secret_data_compares_by_bytes_and_is_redacted() {
     );
     // Neither value is UTF-8, and both have the same lossy conversion.
     let found = compared("v1 Secret", &declared, &live("gP/+/g==", "Y2FuYXJ6"), &Schemas::default()).findings;
-    let paths: Vec<_> = found.iter().map(|found| &*found.path).collect();
-    assert_eq!(paths, ["data.bytes", "data.text"]);
+    assert_eq!(paths(&found), ["data.bytes", "data.text"]);
     let debug = format!("{found:?}");
     assert!(
         debug.contains("hmac:")
@@ -274,10 +280,10 @@ fn secret_data_compares_by_bytes_and_is_redacted() {
 
 #[test]
 fn secret_redacted_with_another_key_is_not_compared() {
-    let mut live = json!({"data": {"a": "eA=="}});
-    redact_secret(&mut live, "", "Secret", &[RedactionKey::new([8; 32])]);
-    let comparison = compared("v1 Secret", &json!({"stringData": {"a": "x"}}), &live, &Schemas::default());
-    assert_eq!(comparison, Comparison { findings: Vec::new(), unknown_key: true });
+    let declared = declared_by_manifest("v1 Secret", &json!({"stringData": {"a": "x"}}));
+    let live = cached(&declared, &json!({"data": {"a": "eA=="}}), &[RedactionKey::new([8; 32])]);
+    let comparison = compare(&declared, &live, &Schemas::default());
+    assert_eq!(comparison, Comparison { unknown_key: true, ..Comparison::default() });
 }
 
 #[test]
@@ -299,13 +305,14 @@ fn finding_has_the_field_manager_of_its_element() {
 fn normalize_keeps_only_declared_fields() {
     let key = RedactionKey::new([7; 32]);
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3", "own": "1"});
-    let mut document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
+    let document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
         "metadata": {"name": "a", "namespace": "b", "uid": "c", "annotations": annotations}, "spec": {"replicas": null, "paused": false}});
+    let mut document = Node::from(document);
     normalize(&mut document, &key);
     let normalized = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": {"own": "1"}}, "spec": {"paused": false}});
-    assert_eq!(document, normalized);
-    for mut nothing in [json!([1]), json!("a"), Value::Null] {
-        normalize(&mut nothing, &key);
-        assert_eq!(compare(&nothing, &json!({"spec": 1}), &Schemas::default(), &key), Comparison::default());
+    assert_eq!(document, Node::from(normalized));
+    for nothing in [json!([1]), json!("a"), Value::Null] {
+        let declared = declared_object(ObjectRef::new("", "v1", "Pod", "", ""), nothing, &key);
+        assert_eq!(diff(&declared, &json!({"spec": 1})), Comparison::default());
     }
 }

@@ -33,7 +33,7 @@ fn custom_resources_compare_by_their_schema() {
     let paths = |declared: Value, live: Value| -> Vec<String> {
         let comparison =
             compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &schemas);
-        comparison.findings.into_iter().map(|found| found.path.into()).collect()
+        comparison.findings.into_iter().map(|found| found.path.to_string()).collect()
     };
     let none: [&str; 0] = [];
     assert_eq!(

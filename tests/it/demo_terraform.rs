@@ -5,11 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     demo::{Cluster, Shop, StoryEvent, play_story},
-    diff::{
-        manifest::Schemas,
-        pack_live_object,
-        terraform::{compare, sensitive_fields},
-    },
+    diff::{pack_live_object, terraform::sensitive_fields},
     engine::{ClaimDetails, ClaimEntry},
     sources::terraform::{TerraformState, decode},
     types::{Clock, DeclaredObject, Kind, LiveObject, ObjectRef, RedactionKey, RedactionPolicy},
@@ -19,6 +15,8 @@ use tokio::{
     sync::mpsc,
     time::{Duration, sleep},
 };
+
+use crate::support::diff::diff;
 
 fn shop() -> Shop {
     Shop::open(Clock::system(), "example.com").unwrap()
@@ -55,7 +53,7 @@ fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
             Some(live) if live["metadata"]["uid"].as_str() != declared.uid.as_deref() => {
                 vec!["replaced".to_owned()]
             }
-            Some(live) => compare(&declared, &live, &Schemas::default())
+            Some(live) => diff(&declared, &live)
                 .findings
                 .into_iter()
                 .map(|found| {

@@ -37,7 +37,7 @@ pub(crate) fn team(namespace: &str, yaml: &str) -> TeamRules {
 
 pub(crate) fn finding(path: &str, class: FieldClass, manager: &str, expected: &str, actual: &str) -> Finding {
     let owner = FieldManager { manager: manager.into(), subresource: "".into(), time: None };
-    Finding { path: path.into(), class, expected: expected.into(), actual: actual.into(), owner: Some(owner) }
+    Finding { owner: Some(owner), ..Finding::new(path.parse().unwrap(), class, expected, actual) }
 }
 
 pub(crate) fn rate_in(rules: &RuleSet, namespace: &str, kind: &Kind, finding: Finding) -> Difference {

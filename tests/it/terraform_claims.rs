@@ -41,7 +41,8 @@ fn edit_is_drift_with_field_manager_onset_and_address() {
     let claim = fixture.claims("a").remove(0);
     let episode = claim.verdict.episode().unwrap();
     let finding = &episode.differences[0].finding;
-    assert_eq!((&*finding.path, &*finding.expected, &*finding.actual), ("data.key", "1", "2"));
+    let values = (finding.path.as_str(), finding.expected.text(), finding.actual.text());
+    assert_eq!(values, ("data.key", "1".into(), "2".into()));
     assert_eq!(finding.owner.as_ref().map(|owner| &*owner.manager), Some("kubectl-edit"));
     assert_eq!(episode.onset.as_second(), 900);
     let declared = &claim.declared_by()[0];

@@ -1,14 +1,13 @@
 //! Diffs of Terraform states and live objects: fields, field managers, and fields that Terraform does not read.
 
 use drift_exporter::{
-    diff::{
-        manifest::Schemas,
-        terraform::{Comparison, compare},
-    },
+    diff::{Comparison, manifest::Schemas},
     sources::terraform::decode,
     types::{FieldClass, RedactionKey},
 };
 use serde_json::{Value, json};
+
+use crate::support::diff::{diff, diff_with, paths, texts};
 
 fn key() -> RedactionKey {
     RedactionKey::new([7; 32])
@@ -27,7 +26,7 @@ fn compare_with_schemas(
     let instance = json!({"schema_version": 1, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "web", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live, schemas)
+    diff_with(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live, schemas)
 }
 
 fn deployment() -> Value {
@@ -56,11 +55,9 @@ fn merge(into: &mut Value, from: &Value) {
 #[track_caller]
 fn check(live: &Value, expected: &[(&str, &str, &str)]) {
     let comparison = compare_resource("kubernetes_deployment", &deployment(), live);
-    let findings: Vec<_> = comparison
-        .findings
-        .iter()
-        .map(|finding| (&*finding.path, &*finding.expected, &*finding.actual))
-        .collect();
+    let findings = texts(&comparison.findings);
+    let findings: Vec<_> =
+        findings.iter().map(|(path, expected, actual)| (&**path, &**expected, &**actual)).collect();
     assert_eq!(findings, expected);
 }
 
@@ -111,8 +108,11 @@ fn owner_is_the_field_manager_of_the_exact_field() {
         (&*owner.manager, owner.time.unwrap().to_string()),
         ("kubectl-set", "2026-01-02T00:00:00Z".to_owned())
     );
-    let limit =
-        comparison.findings.iter().find(|finding| finding.path.ends_with("revisionHistoryLimit")).unwrap();
+    let limit = comparison
+        .findings
+        .iter()
+        .find(|finding| finding.path.as_str().ends_with("revisionHistoryLimit"))
+        .unwrap();
     assert_eq!(&*limit.owner.as_ref().unwrap().manager, "HashiCorp");
     // The provider's schema has `spec.paused`, but the provider never reads it.
     assert_eq!(comparison.blind.iter().map(ToString::to_string).collect::<Vec<_>>(), ["spec.paused"]);
@@ -143,7 +143,7 @@ fn old_providers_ignore_kubernetes_keys_and_default_tolerations() {
     let mut state = deployment();
     state["spec"][0]["template"][0]["spec"][0]["toleration"] = json!([]);
     let findings = |state: &Value| compare_resource("kubernetes_deployment", state, &live).findings;
-    assert!(findings(&state).iter().all(|finding| finding.path.starts_with("metadata.labels")));
+    assert!(findings(&state).iter().all(|finding| finding.path.as_str().starts_with("metadata.labels")));
     state["metadata"][0]["self_link"] = "".into();
     assert_eq!(findings(&state), []);
 }
@@ -157,7 +157,7 @@ fn old_schemas_have_limits_as_blocks() {
         "instances": [{"schema_version": 0, "attributes": old}]});
     let state =
         decode(json!({"version": 4, "resources": [resource]}).to_string().as_bytes(), &key()).unwrap();
-    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({})), &Schemas::default()).findings, []);
+    assert_eq!(diff(&state.objects[0], &live(&json!({}), &json!({}))).findings, []);
 }
 
 #[test]
@@ -171,13 +171,8 @@ fn yaml_manifest_declares_only_its_fields() {
     let same = live(json!([{"port": 80, "protocol": "TCP", "targetPort": 80}]));
     assert_eq!(compare_resource("kubectl_manifest", &attributes, &same).findings, []);
     let more = live(json!([{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP"}]));
-    let paths: Vec<_> = compare_resource("kubectl_manifest", &attributes, &more)
-        .findings
-        .into_iter()
-        .map(|f| f.path)
-        .collect();
     assert_eq!(
-        paths.iter().map(|path| &**path).collect::<Vec<_>>(),
+        paths(&compare_resource("kubectl_manifest", &attributes, &more).findings),
         ["spec.ports[port=443,protocol=TCP].port", "spec.ports[port=443,protocol=TCP].protocol"]
     );
 }
@@ -217,7 +212,7 @@ fn lists_of_custom_resources_follow_their_schema() {
     ] {
         let paths = |live: &Value, schemas: &Schemas| -> Vec<String> {
             let findings = compare_with_schemas(resource_type, &attributes, live, schemas).findings;
-            findings.into_iter().map(|finding| finding.path.into()).collect()
+            findings.into_iter().map(|finding| finding.path.to_string()).collect()
         };
         // The API server keeps the order of a set, and Terraform reports another order as drift.
         let order = (resource_type == "kubernetes_manifest").then_some("spec.tags");

@@ -8,10 +8,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::Settings,
-    diff::{
-        manifest::Schemas,
-        terraform::{Comparison, compare},
-    },
+    diff::Comparison,
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
     types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason, Source},
 };
@@ -21,6 +18,7 @@ use crate::{
     cli_flags::{CommandOutput, run},
     support::{
         api_server::ApiServer,
+        diff::{diff, paths as paths_of},
         source::{SourceEvent, SourceFixture},
     },
 };
@@ -120,7 +118,7 @@ async fn published_baseline_round_trips() {
     assert_eq!(baseline.skipped[0].reason, SkipReason::UnknownType);
     assert_eq!(baseline.objects[0].uid.as_deref(), Some("u-1"));
     let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
-    assert_eq!(compare(&baseline.objects[1], &live, &Schemas::default()), Comparison::default());
+    assert_eq!(diff(&baseline.objects[1], &live), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let wanted = source.requirements();
     let keys = |kind: &str| wanted.documents[&GroupKind::new("", kind).into_owned()].keys();
@@ -307,7 +305,7 @@ fn thousand_secret_values_are_never_exposed() {
             "Deployment" => live["spec"] = json!({"template": template}),
             _ => live["spec"] = json!({"users": users}),
         }
-        let comparison = compare(object, &live, &Schemas::default());
+        let comparison = diff(object, &live);
         assert!(!comparison.findings.is_empty());
         assert_clean(&format!("{comparison:?}"), "findings");
     }
@@ -359,8 +357,8 @@ fn published_baseline_diffs_like_the_state_without_secret_values() {
         (1, other, &["spec.list", "spec.users[name=a].token"]),
         (2, map("hunter3"), &["data.a"]),
     ] {
-        let comparison = compare(&read.state.objects[at], &live, &Schemas::default());
-        let mut found: Vec<&str> = comparison.findings.iter().map(|finding| &*finding.path).collect();
+        let comparison = diff(&read.state.objects[at], &live);
+        let mut found: Vec<&str> = paths_of(&comparison.findings);
         found.sort_unstable();
         assert_eq!(found, paths);
         assert!(!format!("{:?}", comparison.findings).contains("hunter"), "{:?}", comparison.findings);

@@ -1,16 +1,13 @@
 //! Secrets are compared and never exposed: every declared form against live objects with digests only.
 
 use drift_exporter::{
-    diff::{
-        compare_document,
-        manifest::Schemas,
-        pack_live_object, redact_secret,
-        terraform::{Comparison, compare},
-    },
+    diff::{Comparison, compare, manifest::Schemas},
     sources::terraform::decode,
-    types::{Kind, RedactionKey, RedactionPolicy},
+    types::{FieldValue, RedactionKey},
 };
 use serde_json::{Value, json};
+
+use crate::support::diff::{cached, diff, paths};
 
 /// `canary` in base64, as the API server returns it.
 const CANARY: &str = "Y2FuYXJ5";
@@ -21,11 +18,18 @@ fn key(number: u8) -> RedactionKey {
     RedactionKey::new([number; 32])
 }
 
-fn compare_resource(resource_type: &str, attributes: &Value, key: &RedactionKey, live: &Value) -> Comparison {
+/// Compares with the live object as it is cached with these keys.
+fn compare_resource(
+    (resource_type, attributes): &(&str, Value),
+    key: &RedactionKey,
+    live: &Value,
+    keys: &[RedactionKey],
+) -> Comparison {
     let instance = json!({"schema_version": 0, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "s", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live, &Schemas::default())
+    let declared = &decode(state.to_string().as_bytes(), key).unwrap().objects[0];
+    compare(declared, &cached(declared, live, keys), &Schemas::default())
 }
 
 /// The same Secret in every form that a state can have: resource type, attributes.
@@ -74,19 +78,14 @@ fn live(token: &str, team: &str) -> Value {
         "metadata": {"name": "s", "namespace": "shop", "annotations": annotations}})
 }
 
-fn redacted(mut live: Value, keys: &[RedactionKey]) -> Value {
-    redact_secret(&mut live, "", "Secret", keys);
-    live
-}
-
 #[test]
 fn secret_is_in_sync_in_every_declared_form() {
     let keys = [key(1), key(2)];
-    for (resource_type, attributes) in declared() {
+    for declared in declared() {
         for key in &keys {
-            for live in [live(CANARY, "shop"), redacted(live(CANARY, "shop"), &keys)] {
-                let comparison = compare_resource(resource_type, &attributes, key, &live);
-                assert_eq!(comparison, Comparison::default(), "{resource_type} {attributes}");
+            for known in [std::slice::from_ref(key), &keys] {
+                let comparison = compare_resource(&declared, key, &live(CANARY, "shop"), known);
+                assert_eq!(comparison, Comparison::default(), "{declared:?}");
             }
         }
     }
@@ -95,25 +94,22 @@ fn secret_is_in_sync_in_every_declared_form() {
 #[test]
 fn changed_secret_is_drift_and_never_exposed() {
     let keys = [key(1), key(2)];
-    for (resource_type, attributes) in declared() {
+    for declared in declared() {
+        let resource_type = declared.0;
         for key in &keys {
             // `canary2`
             let live = live("Y2FuYXJ5Mg==", "canary2");
-            for live in [redacted(live.clone(), &keys), live] {
-                let comparison = compare_resource(resource_type, &attributes, key, &live);
-                let paths: Vec<&str> = comparison.findings.iter().map(|found| &*found.path).collect();
+            for known in [std::slice::from_ref(key), &keys] {
+                let comparison = compare_resource(&declared, key, &live, known);
                 let wanted: &[&str] = match resource_type {
                     "kubernetes_annotations" => &["metadata.annotations.team"],
                     "kubernetes_secret_v1_data" => &["data.token"],
                     _ => &["data.token", "metadata.annotations.team"],
                 };
-                assert_eq!(paths, wanted, "{resource_type}");
+                assert_eq!(paths(&comparison.findings), wanted, "{resource_type}");
                 for found in &comparison.findings {
-                    let start = format!("hmac:{}:", key.id());
-                    assert!(
-                        found.expected.starts_with(&start) && found.actual.starts_with(&start),
-                        "{found:?}"
-                    );
+                    let is_redacted = |value: &FieldValue| matches!(value, FieldValue::Redacted(digest) if digest.key() == key.id());
+                    assert!(is_redacted(&found.expected) && is_redacted(&found.actual), "{found:?}");
                     assert_ne!(found.expected, found.actual);
                 }
                 let text = format!("{comparison:?}");
@@ -125,10 +121,9 @@ fn changed_secret_is_drift_and_never_exposed() {
 
 #[test]
 fn value_redacted_with_another_key_is_not_compared() {
-    for (resource_type, attributes) in declared() {
-        let live = redacted(live(CANARY, "shop"), &[key(2)]);
-        let comparison = compare_resource(resource_type, &attributes, &key(1), &live);
-        assert!(comparison.unknown_key && comparison.findings.is_empty(), "{resource_type} {comparison:?}");
+    for declared in declared() {
+        let comparison = compare_resource(&declared, &key(1), &live(CANARY, "shop"), &[key(2)]);
+        assert!(comparison.unknown_key && comparison.findings.is_empty(), "{declared:?} {comparison:?}");
     }
 }
 
@@ -143,14 +138,9 @@ fn live_value_cannot_imitate_a_digest() {
     let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
     let forged = format!("\u{1}{}", key(3).digest(b"b"));
     let live = json!({"metadata": {"name": "c", "namespace": "shop"}, "data": {"a": forged}});
-    let kind = Kind::undiscovered("", "v1", "ConfigMap");
-    let comparison = compare_document(
-        &state.objects[0],
-        &pack_live_object(live, &kind, &RedactionPolicy::new(key(1))),
-        &Schemas::default(),
-    );
+    let comparison = diff(&state.objects[0], &live);
     assert!(!comparison.unknown_key);
-    assert_eq!(comparison.findings.iter().map(|found| &*found.path).collect::<Vec<_>>(), ["data.a"]);
+    assert_eq!(paths(&comparison.findings), ["data.a"]);
 }
 
 #[test]
@@ -167,14 +157,14 @@ fn sensitive_values_of_custom_resources_are_compared_and_redacted() {
         json!({"mode": "managed", "type": "kubernetes_manifest", "name": "db", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
     let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
-    assert_eq!(compare(&state.objects[0], &object, &Schemas::default()), Comparison::default());
+    assert_eq!(diff(&state.objects[0], &object), Comparison::default());
     let mut live = object;
     live["spec"]["users"][0]["password"] = json!("canary2");
     live["spec"]["keys"] = json!(["canary3"]);
     live["spec"]["users"][1]["from"] = json!("y");
-    let comparison = compare(&state.objects[0], &live, &Schemas::default());
-    let findings: Vec<_> = comparison.findings.iter().map(|found| (&*found.path, &*found.expected)).collect();
-    assert_eq!(findings[2], ("spec.users[name=b].from", "x"));
-    assert_eq!((findings[0].0, findings[1].0), ("spec.keys", "spec.users[name=a].password"));
+    let comparison = diff(&state.objects[0], &live);
+    let found = &comparison.findings;
+    assert_eq!(paths(found), ["spec.keys", "spec.users[name=a].password", "spec.users[name=b].from"]);
+    assert_eq!(found[2].expected, FieldValue::non_empty("x"));
     assert!(!format!("{comparison:?}").contains("anary"), "{comparison:?}");
 }

@@ -3,7 +3,7 @@
 use drift_exporter::{
     diff::{terraform::sensitive_fields, unpack},
     engine::EpisodeChange,
-    types::{Baseline, Lock, RedactionKey, RedactionPolicy, ResolutionCause, VerdictKind},
+    types::{Baseline, FieldValue, Lock, RedactionKey, RedactionPolicy, ResolutionCause, VerdictKind},
 };
 use jiff::Timestamp;
 
@@ -90,8 +90,9 @@ fn edit_of_redacted_value_is_drift_until_reverted() {
     fixture.assert_verdict("a", VerdictKind::Drifted);
     let claim = fixture.claims("a").remove(0);
     let finding = &claim.verdict.episode().unwrap().differences[0].finding;
-    let digests = (&*key(1).digest(b"hunter1"), &*key(1).digest(b"hunter2"));
-    assert_eq!((&*finding.path, (&*finding.expected, &*finding.actual)), ("data.key", digests));
+    let digest = |value: &[u8]| FieldValue::Redacted(key(1).digest(value));
+    assert_eq!(finding.path.as_str(), "data.key");
+    assert_eq!((&finding.expected, &finding.actual), (&digest(b"hunter1"), &digest(b"hunter2")));
     assert_eq!(finding.owner.as_ref().map(|owner| &*owner.manager), Some("kubectl-edit"));
     fixture.observe("a", "u-a", "hunter1");
     assert_eq!(fixture.last_episode_change(), Some(EpisodeChange::Ended(ResolutionCause::Reverted)));

@@ -3,13 +3,15 @@
 use std::io::Write as _;
 
 use drift_exporter::{
-    diff::{manifest::Schemas, terraform::compare, unpack},
+    diff::unpack,
     sources::terraform::{TerraformState, decode},
     types::{BaselineFault, DeclaredBody, RedactionKey, SkipReason, UnknownReason},
 };
 use flate2::{Compression, write::DeflateEncoder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::support::diff::diff;
 
 fn state(resources: &Value) -> Vec<u8> {
     let state = json!({"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "abc",
@@ -167,13 +169,12 @@ fn secrets_are_redacted_in_state_and_findings() {
         "stringData": {"a": "canary-live"}});
     for object in &decoded.objects {
         assert!(!format!("{:?}", object.body).contains("anary"));
-        let comparison = format!("{:?}", compare(object, &live, &Schemas::default()));
+        let comparison = format!("{:?}", diff(object, &live));
         assert!(!comparison.contains("anary") && !comparison.contains("Y2FuYXJ5"), "{comparison}");
     }
-    let token = compare(
+    let token = diff(
         &decoded.objects[0],
         &json!({"metadata": {}, "data": {"token": "Y2FuYXJ5LWRhdGE=", "key": "Y2FuYXJ5"}}),
-        &Schemas::default(),
     );
     assert_eq!(token.findings, [], "equal values are not drift");
 }
@@ -262,7 +263,7 @@ proptest! {
         }
         let instance = json!({"attributes": attributes, "sensitive_attributes": live});
         for object in decode_resources(&json!([resource(types[which], instance)])).objects {
-            let _ = compare(&object, &live, &Schemas::default());
+            let _ = diff(&object, &live);
         }
     }
 }

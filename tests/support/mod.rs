@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod cpu;
 pub mod dashboards;
 pub mod demo;
+pub mod diff;
 pub mod embedded;
 pub mod engine;
 pub mod exporter;

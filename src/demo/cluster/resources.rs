@@ -13,7 +13,7 @@ use k8s_openapi::{
 use serde_json::{Map, Value, json};
 
 use self::Feature::{CategoryAll, Generation, ReturnsDeletedObject, ScaleSubresource, StatusSubresource};
-use crate::{diff::retain_members, types::Kind};
+use crate::types::Kind;
 
 #[derive(Debug)]
 pub(super) struct Resource {
@@ -114,7 +114,16 @@ pub(super) fn round_trip<T: Serialize + DeserializeOwned>(object: Value) -> Resu
 
 /// `omitempty` of Go: empty lists and maps are omitted, structs without fields are not.
 fn drop_empty(value: &mut Value) {
-    retain_members(value, &|name, field| !is_empty(field) || (field.is_object() && !MAPS.contains(&name)));
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(drop_empty),
+        Value::Object(members) => {
+            members.values_mut().for_each(drop_empty);
+            members.retain(|name, field| {
+                !is_empty(field) || (field.is_object() && !MAPS.contains(&name.as_str()))
+            });
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 #[rustfmt::skip]

@@ -11,7 +11,7 @@ mod properties;
 mod schema;
 mod walk;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use self::{
     last_applied::{last_applied, unreadable_last_applied},
@@ -20,48 +20,38 @@ pub use self::{
 use self::{schema::FieldType, walk::compare_members};
 pub(super) use self::{
     schema::SchemaNode,
-    walk::{element_segment, guess_keys, is_quantity_name, key_values, schema_keys},
+    walk::{element_step, guess_keys, is_quantity_name, key_values, schema_keys},
 };
 use super::{
-    fields::retain_members,
-    ownership::FieldOwners,
-    redaction::{LAST_APPLIED, redact_secret, with_redacted_secret},
+    document::pack,
+    redaction::{LAST_APPLIED, is_secret, redact_secret},
     reporter::DiffReporter,
+    tree::{Members, Node},
 };
-use crate::types::{Finding, RedactionKey};
+use crate::types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Comparison {
-    pub findings: Vec<Finding>,
-    /// Whether some live values are redacted with keys other than the manifest's. They cannot be compared before the object
-    /// is read again, and are not among the findings.
-    pub unknown_key: bool,
-}
-
-/// Compares a live object with a manifest that was [normalized](normalize) with this key. `schemas` are those of custom
-/// resources.
-pub fn compare(declared: &Value, live: &Value, schemas: &Schemas, key: &RedactionKey) -> Comparison {
-    let (group, kind) = declared.as_object().map_or(("", ""), group_and_kind);
-    let live = &*with_redacted_secret(live, group, kind, key);
-    let owners = FieldOwners::of(live);
-    let mut reporter = DiffReporter::new(&owners, key, &[]);
-    compare_manifest(declared, live, schemas, &mut reporter);
-    let unknown_key = reporter.has_unknown_key();
-    Comparison { findings: reporter.finish().0, unknown_key }
+/// An object as a manifest declares it.
+pub fn declared_object(object: ObjectRef, document: Value, key: &RedactionKey) -> DeclaredObject {
+    let mut document = Node::from(document);
+    normalize(&mut document, key);
+    let is_secret = is_secret(&object.group, &object.kind);
+    let sensitive = ["data", "metadata.annotations"].iter().filter(|_| is_secret).map(|path| (*path).into());
+    let (kind, body) = (object.kind.clone(), DeclaredBody::Subset(pack(&document)));
+    DeclaredObject { sensitive: sensitive.collect(), ..DeclaredObject::new(&kind, object, key.clone(), body) }
 }
 
 pub(super) fn compare_manifest<'a>(
-    declared: &'a Value,
-    live: &'a Value,
+    declared: &'a Node,
+    live: &'a Node,
     schemas: &'a Schemas,
     reporter: &mut DiffReporter<'a>,
 ) {
-    let Value::Object(members) = declared else {
+    let Node::Object(members) = declared else {
         return;
     };
     let is_content = |name: &str| !["apiVersion", "kind", "metadata", "status"].contains(&name);
     compare_members(root_node(declared, schemas), members, live.as_object(), is_content, reporter);
-    if let Some(Value::Object(metadata)) = members.get("metadata") {
+    if let Some(Node::Object(metadata)) = members.get("metadata") {
         let node = SchemaNode::new(Schemas::built_in(), Schemas::metadata());
         let is_declared = |name: &str| !SERVER_METADATA.contains(&name);
         reporter.in_field("metadata", "metadata", |reporter| {
@@ -71,12 +61,12 @@ pub(super) fn compare_manifest<'a>(
 }
 
 /// The schema of a custom resource. The schemas of built-in kinds are not used.
-pub(super) fn custom_resource_node<'a>(declared: &Value, schemas: &'a Schemas) -> SchemaNode<'a> {
+pub(super) fn custom_resource_node<'a>(declared: &Node, schemas: &'a Schemas) -> SchemaNode<'a> {
     let (api_version, kind) = api_version_and_kind(declared);
     SchemaNode::new(schemas, schemas.kind(api_version, kind).unwrap_or(&FieldType::Unknown))
 }
 
-fn root_node<'a>(declared: &Value, schemas: &'a Schemas) -> SchemaNode<'a> {
+fn root_node<'a>(declared: &Node, schemas: &'a Schemas) -> SchemaNode<'a> {
     let (api_version, kind) = api_version_and_kind(declared);
     let node = [Schemas::built_in(), schemas]
         .into_iter()
@@ -84,7 +74,7 @@ fn root_node<'a>(declared: &Value, schemas: &'a Schemas) -> SchemaNode<'a> {
     node.unwrap_or_else(|| SchemaNode::new(schemas, &FieldType::Unknown))
 }
 
-fn api_version_and_kind(document: &Value) -> (&str, &str) {
+fn api_version_and_kind(document: &Node) -> (&str, &str) {
     let text = |name: &str| document[name].as_str().unwrap_or_default();
     (text("apiVersion"), text("kind"))
 }
@@ -110,26 +100,26 @@ const SERVER_ANNOTATIONS: &[&str] =
 /// Reduces a manifest to its declared fields and redacts the values of a Secret.
 ///
 /// A null is not declared: the server defaults or drops it.
-pub fn normalize(document: &mut Value, key: &RedactionKey) {
-    let Value::Object(members) = document else {
-        *document = Value::Null;
+pub fn normalize(document: &mut Node, key: &RedactionKey) {
+    let Node::Object(members) = document else {
+        *document = Node::Null;
         return;
     };
     members.remove("status");
-    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+    if let Some(Node::Object(metadata)) = members.get_mut("metadata") {
         metadata.retain(|name, _| !SERVER_METADATA.contains(&name.as_str()));
-        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        if let Some(Node::Object(annotations)) = metadata.get_mut("annotations") {
             annotations.retain(|name, _| !SERVER_ANNOTATIONS.contains(&name.as_str()));
         }
     }
     let (group, kind) = group_and_kind(members);
     let (group, kind) = (group.to_owned(), kind.to_owned());
-    retain_members(document, &|_, member| !member.is_null());
+    document.retain_members(&|_, member| !member.is_null());
     redact_secret(document, &group, &kind, std::slice::from_ref(key));
 }
 
-fn group_and_kind(document: &Map<String, Value>) -> (&str, &str) {
-    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+fn group_and_kind(document: &Members) -> (&str, &str) {
+    let text = |name: &str| document.get(name).and_then(Node::as_str).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     (group, text("kind"))
 }

@@ -10,9 +10,11 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use serde_json::Value;
-
-use crate::diff::{quantity::Quantity, redacted_text::decode_base64, reporter::scalar_text};
+use crate::diff::{
+    digests::decode_base64,
+    quantity::Quantity,
+    tree::{Node, Scalar},
+};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Schemas {
@@ -277,9 +279,9 @@ impl<'a> SchemaNode<'a> {
     }
 
     /// Whether the server may have set this value.
-    pub(super) fn is_default(self, live: &Value) -> bool {
+    pub(super) fn is_default(self, live: &Node) -> bool {
         self.rules.iter().any(|rule| match rule {
-            FieldRule::Defaulted(Some(default)) => scalar_text(live) == **default,
+            FieldRule::Defaulted(Some(default)) => live.scalar() == Scalar::from(&**default),
             FieldRule::Defaulted(None) => true,
             _ => false,
         })
@@ -296,24 +298,25 @@ impl<'a> SchemaNode<'a> {
     }
 
     /// Whether the system adds such an element to the list.
-    pub(super) fn is_added_by_system(self, element: &Value) -> bool {
+    pub(super) fn is_added_by_system(self, element: &Node) -> bool {
         self.rules.iter().any(|rule| match rule {
             FieldRule::SystemAdds { field, prefix } => {
                 let value = if field.is_empty() { element } else { &element[&**field] };
-                scalar_text(value).starts_with(&**prefix)
+                matches!(value.scalar(), Scalar::Text(text) if text.starts_with(&**prefix))
             }
             _ => false,
         })
     }
 
-    pub(super) fn is_empty(self, value: &Value) -> bool {
+    pub(super) fn is_empty(self, value: &Node) -> bool {
         match value {
-            Value::Null => true,
-            Value::Bool(set) => !set,
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => text.is_empty() || self.is_empty_text(text),
-            Value::Array(elements) => elements.is_empty(),
-            Value::Object(members) => {
+            Node::Null => true,
+            Node::Redacted(_) => false,
+            Node::Bool(set) => !set,
+            Node::Number(number) => number.as_f64() == Some(0.0),
+            Node::String(text) => text.is_empty() || self.is_empty_text(text),
+            Node::Array(elements) => elements.is_empty(),
+            Node::Object(members) => {
                 let is_map = matches!(self.field_type, FieldType::Map(_));
                 members.is_empty() && (is_map || self.rules.contains(&FieldRule::DropsEmptyObject))
             }

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use serde_json::{Map, Value};
-
 use super::schema::{FieldType, ListType, SchemaNode};
 use crate::{
     diff::{
+        digests::decode_base64,
+        ownership::{Identity, Step},
         quantity::Quantity,
-        redacted_text::{decode_base64, is_redacted},
-        reporter::{DiffReporter, scalar_text},
+        reporter::DiffReporter,
+        tree::{Members, Node, Scalar},
     },
-    types::Segment,
+    types::FieldValue,
 };
 
 /// Longer unordered lists are compared by index, because a search is quadratic.
@@ -21,8 +21,8 @@ const MAX_SEARCHED_SET: usize = 1024;
 
 fn compare_values<'a>(
     node: SchemaNode<'a>,
-    declared: &'a Value,
-    live: &'a Value,
+    declared: &'a Node,
+    live: &'a Node,
     reporter: &mut DiffReporter<'a>,
 ) {
     if declared.is_null() || *node.field_type == FieldType::Ignored {
@@ -33,20 +33,22 @@ fn compare_values<'a>(
         return;
     }
     match (declared, live) {
-        (Value::Object(members), Value::Object(_) | Value::Null) => {
+        (Node::Object(members), Node::Object(_) | Node::Null) => {
             let before = reporter.count();
             compare_members(node, members, live.as_object(), |_| true, reporter);
             // `emptyDir: {}` has no members and still has a meaning.
             if live.is_null() && reporter.count() == before {
-                reporter.report("{}", "");
+                reporter.report(FieldValue::non_empty("{}"), FieldValue::Absent);
             }
         }
-        (Value::Array(declared), Value::Null) if declared.is_empty() => reporter.report("[]", ""),
-        (Value::Array(declared), Value::Null) => compare_lists(node, declared, &[], reporter),
-        (Value::Array(declared), Value::Array(live)) => compare_lists(node, declared, live, reporter),
+        (Node::Array(declared), Node::Null) if declared.is_empty() => {
+            reporter.report(FieldValue::non_empty("[]"), FieldValue::Absent)
+        }
+        (Node::Array(declared), Node::Null) => compare_lists(node, declared, &[], reporter),
+        (Node::Array(declared), Node::Array(live)) => compare_lists(node, declared, live, reporter),
         (declared, live) => {
             if !is_same_scalar(node, declared, live, reporter) {
-                reporter.report(&display_scalar(node, declared), &display_scalar(node, live));
+                reporter.report(value(node, declared, reporter), value(node, live, reporter));
             }
         }
     }
@@ -55,8 +57,8 @@ fn compare_values<'a>(
 /// Compares the declared members of an object that `is_compared` selects.
 pub(super) fn compare_members<'a>(
     node: SchemaNode<'a>,
-    declared: &'a Map<String, Value>,
-    live: Option<&'a Map<String, Value>>,
+    declared: &'a Members,
+    live: Option<&'a Members>,
     is_compared: impl Fn(&str) -> bool,
     reporter: &mut DiffReporter<'a>,
 ) {
@@ -64,7 +66,7 @@ pub(super) fn compare_members<'a>(
     for (name, declared) in declared.iter().filter(|(name, _)| is_compared(name)) {
         let member = node.member(name);
         if !member.is_superseded(is_declared) {
-            let live = live.and_then(|live| live.get(name)).unwrap_or(&Value::Null);
+            let live = live.and_then(|live| live.get(name)).unwrap_or(&Node::Null);
             reporter.in_field(name, name, |reporter| compare_values(member, declared, live, reporter));
         }
     }
@@ -76,8 +78,8 @@ pub(super) fn compare_members<'a>(
 /// Reports the undeclared members of an atomic object, except defaults.
 fn report_undeclared<'a>(
     node: SchemaNode<'a>,
-    declared: Option<&'a Map<String, Value>>,
-    live: Option<&'a Map<String, Value>>,
+    declared: Option<&'a Members>,
+    live: Option<&'a Members>,
     reporter: &mut DiffReporter<'a>,
 ) {
     let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
@@ -86,7 +88,7 @@ fn report_undeclared<'a>(
         reporter.in_field(name, name, |reporter| match (member.field_type, live) {
             (FieldType::Unknown, _) => {}
             // The default covers the object, but not every member of it.
-            (FieldType::Object(_), Value::Object(members)) if member.is_defaulted() => {
+            (FieldType::Object(_), Node::Object(members)) if member.is_defaulted() => {
                 report_undeclared(member, None, Some(members), reporter);
             }
             _ if member.is_default(live) || !is_set(member, live) => {}
@@ -97,51 +99,53 @@ fn report_undeclared<'a>(
 
 /// Reports a value that is not declared. Each field of it is a finding of its own, so that rules for field paths apply to
 /// added elements too.
-fn report_added<'a>(node: SchemaNode<'a>, live: &'a Value, reporter: &mut DiffReporter<'a>) {
+fn report_added<'a>(node: SchemaNode<'a>, live: &'a Node, reporter: &mut DiffReporter<'a>) {
     match live {
-        Value::Array(elements) => report_added_elements(node, elements, reporter),
-        Value::Object(members) => {
+        Node::Array(elements) => report_added_elements(node, elements, reporter),
+        Node::Object(members) => {
             let before = reporter.count();
             for (name, live) in members {
                 let member = node.member(name);
-                let is_default = member.is_defaulted() && live.as_object().is_some_and(Map::is_empty);
+                let is_default = member.is_defaulted() && live.as_object().is_some_and(Members::is_empty);
                 if !is_default && is_set(member, live) {
                     reporter.in_field(name, name, |reporter| report_added(member, live, reporter));
                 }
             }
             if reporter.count() == before {
-                reporter.report("", "{}");
+                reporter.report(FieldValue::Absent, FieldValue::non_empty("{}"));
             }
         }
-        scalar => reporter.report("", &display_scalar(node, scalar)),
+        scalar => reporter.report(FieldValue::Absent, value(node, scalar, reporter)),
     }
 }
 
-fn is_set(node: SchemaNode<'_>, live: &Value) -> bool {
+fn is_set(node: SchemaNode<'_>, live: &Node) -> bool {
     *node.field_type != FieldType::Ignored && (!node.is_empty(live) || node.keeps_empty() && !live.is_null())
 }
 
-/// The text of a value in a finding. An empty text is quoted if it differs from an absent one.
-fn display_scalar(node: SchemaNode<'_>, value: &Value) -> String {
-    match scalar_text(value) {
-        empty if empty.is_empty() && !value.is_null() && node.keeps_empty() => "\"\"".to_owned(),
-        text => text,
+/// A value in a finding. An empty text is absent unless the server keeps it.
+fn value(node: SchemaNode<'_>, value: &Node, reporter: &DiffReporter<'_>) -> FieldValue {
+    let scalar = value.scalar();
+    if !value.is_null() && node.keeps_empty() {
+        reporter.present(&scalar)
+    } else {
+        reporter.non_empty(&scalar)
     }
 }
 
 /// Whether the API server stores both values as the same one.
-fn is_same_scalar(node: SchemaNode<'_>, declared: &Value, live: &Value, reporter: &DiffReporter<'_>) -> bool {
+fn is_same_scalar(node: SchemaNode<'_>, declared: &Node, live: &Node, reporter: &DiffReporter<'_>) -> bool {
     if declared == live {
         return true;
     }
     if live.is_null() {
         return node.is_empty(declared) && !node.keeps_empty();
     }
-    let (expected, actual) = (scalar_text(declared), scalar_text(live));
-    if is_redacted(&expected) || is_redacted(&actual) {
-        return reporter.is_same_bytes(&expected, &actual);
-    }
-    if let (Value::Number(declared), Value::Number(live)) = (declared, live) {
+    let (expected, actual) = match (declared.scalar(), live.scalar()) {
+        (Scalar::Text(expected), Scalar::Text(actual)) => (expected, actual),
+        (expected, actual) => return reporter.is_same_bytes(&expected, &actual),
+    };
+    if let (Node::Number(declared), Node::Number(live)) = (declared, live) {
         return declared.as_f64() == live.as_f64() && (declared.is_f64() || live.is_f64());
     }
     match node.field_type {
@@ -178,18 +182,18 @@ fn is_same_time(declared: &str, live: &str) -> bool {
 /// Compares two lists. Elements that are added to a declared list differ.
 fn compare_lists<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Value],
-    live: &'a [Value],
+    declared: &'a [Node],
+    live: &'a [Node],
     reporter: &mut DiffReporter<'a>,
 ) {
     match element_match(node, declared, live) {
         // A finding's path must not contain a redacted key, so only indices identify these elements.
         ElementMatch::Keys(keys)
-            if declared.iter().flat_map(|one| key_values(&keys, one)).any(|value| is_redacted(&value)) =>
+            if declared.iter().flat_map(|one| key_values(&keys, one)).any(|value| value.is_redacted()) =>
         {
             compare_by_index(node, declared, live, true, reporter);
         }
-        ElementMatch::Value if declared.iter().any(|one| is_redacted(&scalar_text(one))) => {
+        ElementMatch::Value if declared.iter().any(|one| matches!(one, Node::Redacted(_))) => {
             compare_by_index(node, declared, live, true, reporter);
         }
         ElementMatch::Keys(keys) => compare_by_keys(node, &keys, declared, live, reporter),
@@ -199,17 +203,17 @@ fn compare_lists<'a>(
     }
 }
 
-fn report_added_elements<'a>(node: SchemaNode<'a>, live: &'a [Value], reporter: &mut DiffReporter<'a>) {
-    if !live.iter().any(Value::is_object) {
+fn report_added_elements<'a>(node: SchemaNode<'a>, live: &'a [Node], reporter: &mut DiffReporter<'a>) {
+    if !live.iter().any(Node::is_object) {
         return reporter.report_lists(&[], live);
     }
     let element_match = element_match(node, &[], live);
     for (at, element) in live.iter().enumerate() {
-        let segment = match &element_match {
-            ElementMatch::Keys(keys) => element_segment(keys, &key_values(keys, element)),
-            ElementMatch::Value | ElementMatch::Index | ElementMatch::AnyOrder => Segment::Index(at),
+        let step = match &element_match {
+            ElementMatch::Keys(keys) => element_step(keys, &key_values(keys, element)),
+            ElementMatch::Value | ElementMatch::Index | ElementMatch::AnyOrder => Step::Index(at),
         };
-        reporter.at(segment, |reporter| report_added(node.element(), element, reporter));
+        reporter.at(step, |reporter| report_added(node.element(), element, reporter));
     }
 }
 
@@ -223,7 +227,7 @@ enum ElementMatch<'a> {
     AnyOrder,
 }
 
-fn element_match<'a>(node: SchemaNode<'a>, declared: &[Value], live: &[Value]) -> ElementMatch<'a> {
+fn element_match<'a>(node: SchemaNode<'a>, declared: &[Node], live: &[Node]) -> ElementMatch<'a> {
     match node.field_type {
         FieldType::List(_, ListType::Map(_)) => ElementMatch::Keys(schema_keys(node).unwrap_or_default()),
         FieldType::List(_, ListType::Set) => ElementMatch::Value,
@@ -253,15 +257,15 @@ const COMMON_LIST_KEYS: &[&[&str]] = &[
 ];
 
 /// The first candidate that all elements have and that is unique in both lists. The keys may be redacted.
-pub(in crate::diff) fn guess_keys(one: &[Value], other: &[Value]) -> Option<ListKeys<'static>> {
+pub(in crate::diff) fn guess_keys(one: &[Node], other: &[Node]) -> Option<ListKeys<'static>> {
     let candidates = COMMON_LIST_KEYS.iter().map(|keys| with_defaults(keys));
     candidates.into_iter().find(|keys| are_unique(keys, one) && are_unique(keys, other))
 }
 
 /// The same, if no key is redacted.
-fn guess_plain_keys(one: &[Value], other: &[Value]) -> Option<ListKeys<'static>> {
-    let is_plain = |keys: &ListKeys<'_>, list: &[Value]| {
-        !list.iter().flat_map(|element| key_values(keys, element)).any(|value| is_redacted(&value))
+fn guess_plain_keys(one: &[Node], other: &[Node]) -> Option<ListKeys<'static>> {
+    let is_plain = |keys: &ListKeys<'_>, list: &[Node]| {
+        !list.iter().flat_map(|element| key_values(keys, element)).any(|value| value.is_redacted())
     };
     guess_keys(one, other).filter(|keys| is_plain(keys, one) && is_plain(keys, other))
 }
@@ -272,23 +276,22 @@ fn with_defaults(keys: &[&'static str]) -> ListKeys<'static> {
     keys.iter().map(|key| (*key, default(key))).collect()
 }
 
-fn are_unique(keys: &[(&str, &str)], list: &[Value]) -> bool {
-    let values: BTreeSet<Vec<String>> = list.iter().map(|element| key_values(keys, element)).collect();
+fn are_unique(keys: &[(&str, &str)], list: &[Node]) -> bool {
+    let values: BTreeSet<Vec<Scalar<'_>>> = list.iter().map(|element| key_values(keys, element)).collect();
     values.len() == list.len() && values.iter().flatten().all(|value| !value.is_empty())
 }
 
-pub(in crate::diff) fn key_values(keys: &[(&str, &str)], element: &Value) -> Vec<String> {
-    let value = |(key, default): &(&str, &str)| match scalar_text(&element[*key]) {
-        absent if absent.is_empty() => (*default).to_owned(),
-        text => text,
+pub(in crate::diff) fn key_values<'a>(keys: &[(&str, &'a str)], element: &'a Node) -> Vec<Scalar<'a>> {
+    let value = |(key, default): &(&str, &'a str)| match element[*key].scalar() {
+        absent if absent.is_empty() => Scalar::from(*default),
+        scalar => scalar,
     };
     keys.iter().map(value).collect()
 }
 
-pub(in crate::diff) fn element_segment(keys: &[(&str, &str)], values: &[String]) -> Segment {
-    Segment::Element(
-        keys.iter().zip(values).map(|((key, _), value)| ((*key).into(), value.as_str().into())).collect(),
-    )
+pub(in crate::diff) fn element_step(keys: &[(&str, &str)], values: &[Scalar<'_>]) -> Step {
+    let keys = keys.iter().zip(values);
+    Step::Element(keys.map(|((key, _), value)| ((*key).into(), Identity::from(value))).collect())
 }
 
 /// Whether a field without a schema is a quantity by its name.
@@ -311,14 +314,14 @@ pub(in crate::diff) fn is_quantity_name(name: &str) -> bool {
 fn compare_by_keys<'a>(
     node: SchemaNode<'a>,
     keys: &[(&str, &str)],
-    declared: &'a [Value],
-    live: &'a [Value],
+    declared: &'a [Node],
+    live: &'a [Node],
     reporter: &mut DiffReporter<'a>,
 ) {
-    let live_keys: Vec<Vec<String>> = live.iter().map(|element| key_values(keys, element)).collect();
-    let is_plain = !live_keys.iter().flatten().any(|value| is_redacted(value));
+    let live_keys: Vec<Vec<Scalar<'_>>> = live.iter().map(|element| key_values(keys, element)).collect();
+    let is_plain = !live_keys.iter().flatten().any(Scalar::is_redacted);
     let mut unmatched: Vec<_> = live_keys.iter().zip(live).map(Some).collect();
-    let mut indices: HashMap<&[String], VecDeque<usize>> = HashMap::new();
+    let mut indices: HashMap<&[Scalar<'_>], VecDeque<usize>> = HashMap::new();
     for (at, values) in live_keys.iter().enumerate() {
         indices.entry(values).or_default().push_back(at);
     }
@@ -331,14 +334,14 @@ fn compare_by_keys<'a>(
                 .iter()
                 .position(|other| other.is_some_and(|(other, _)| reporter.are_same(&values, other)))
         };
-        let live = found.and_then(|at| unmatched[at].take()).map_or(&Value::Null, |(_, element)| element);
-        reporter.at(element_segment(keys, &values), |reporter| {
+        let live = found.and_then(|at| unmatched[at].take()).map_or(&Node::Null, |(_, element)| element);
+        reporter.at(element_step(keys, &values), |reporter| {
             compare_values(node.element(), element, live, reporter);
         });
     }
     let added = unmatched.into_iter().flatten().filter(|(_, element)| !node.is_added_by_system(element));
     for (values, element) in added {
-        reporter.at(element_segment(keys, values), |reporter| {
+        reporter.at(element_step(keys, values), |reporter| {
             report_added(node.element(), element, reporter);
         });
     }
@@ -346,53 +349,53 @@ fn compare_by_keys<'a>(
 
 fn compare_sets<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Value],
-    live: &'a [Value],
+    declared: &'a [Node],
+    live: &'a [Node],
     reporter: &mut DiffReporter<'a>,
 ) {
     let (missing, added) = (not_in(declared, live), not_in(live, declared));
     let is_long = missing.len().max(added.len()) > MAX_SEARCHED_SET;
-    let has = |list: &[(usize, &Value)], value: &Value, reporter: &DiffReporter<'_>| {
+    let has = |list: &[(usize, &Node)], value: &Node, reporter: &DiffReporter<'_>| {
         !is_long && list.iter().any(|(_, other)| is_same_scalar(node.element(), value, other, reporter))
     };
     // The values of a custom resource may be confidential, so its paths contain indices.
-    let segment = |at: usize, text: &str| {
-        if node.is_built_in() { Segment::Value(text.into()) } else { Segment::Index(at) }
+    let step = |at: usize, value: &Node| {
+        if node.is_built_in() { Step::Value(Identity::from(&value.scalar())) } else { Step::Index(at) }
     };
     for (at, value) in &missing {
         if !has(&added, value, reporter) {
-            let text = scalar_text(value);
-            reporter.at(segment(*at, &text), |reporter| reporter.report(&text, ""));
+            let missing = reporter.present(&value.scalar());
+            reporter.at(step(*at, value), |reporter| reporter.report(missing, FieldValue::Absent));
         }
     }
     for (at, value) in &added {
         if !node.is_added_by_system(value) && !has(&missing, value, reporter) {
-            let text = scalar_text(value);
-            reporter.at(segment(*at, &text), |reporter| reporter.report("", &text));
+            let added = reporter.present(&value.scalar());
+            reporter.at(step(*at, value), |reporter| reporter.report(FieldValue::Absent, added));
         }
     }
 }
 
-/// The elements of a list, with their indices, whose text is not in the other one.
-fn not_in<'a>(list: &'a [Value], other: &[Value]) -> Vec<(usize, &'a Value)> {
-    let others: HashSet<String> = other.iter().map(scalar_text).collect();
-    list.iter().enumerate().filter(|(_, value)| !others.contains(&scalar_text(value))).collect()
+/// The elements of a list, with their indices, that are not in the other one.
+fn not_in<'a>(list: &'a [Node], other: &[Node]) -> Vec<(usize, &'a Node)> {
+    let others: HashSet<Scalar<'_>> = other.iter().map(Node::scalar).collect();
+    list.iter().enumerate().filter(|(_, value)| !others.contains(&value.scalar())).collect()
 }
 
 /// Skips the equal elements at both ends and compares the rest by index; in any order, equal elements are matched first.
 fn compare_by_index<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Value],
-    live: &'a [Value],
+    declared: &'a [Node],
+    live: &'a [Node],
     in_any_order: bool,
     reporter: &mut DiffReporter<'a>,
 ) {
     let element = node.element();
-    let mut is_same = |one: &'a Value, other: &'a Value| {
+    let mut is_same = |one: &'a Node, other: &'a Node| {
         reporter.reports_nothing(|reporter| compare_elements(element, Some(one), Some(other), reporter))
     };
     let mut actual = without_system_elements(node, live, declared.len());
-    let mut expected: Vec<(usize, &Value)> = declared.iter().enumerate().collect();
+    let mut expected: Vec<(usize, &Node)> = declared.iter().enumerate().collect();
     let start = expected.iter().zip(&actual).take_while(|(one, other)| is_same(one.1, other.1)).count();
     expected.drain(..start);
     actual.drain(..start);
@@ -413,14 +416,14 @@ fn compare_by_index<'a>(
     if expected.is_empty() && actual.is_empty() {
         return;
     }
-    if !declared.iter().chain(live).any(Value::is_object) {
+    if !declared.iter().chain(live).any(Node::is_object) {
         return reporter.report_lists(declared, live);
     }
     for at in 0..expected.len().max(actual.len()) {
         let (one, other) = (expected.get(at), actual.get(at));
         let index = other.or(one).map_or(0, |(index, _)| *index);
         let (one, other) = (one.map(|(_, one)| *one), other.map(|(_, other)| *other));
-        reporter.at(Segment::Index(index), |reporter| compare_elements(element, one, other, reporter));
+        reporter.at(Step::Index(index), |reporter| compare_elements(element, one, other, reporter));
     }
 }
 
@@ -428,9 +431,9 @@ fn compare_by_index<'a>(
 /// declared.
 fn without_system_elements<'a>(
     node: SchemaNode<'_>,
-    live: &'a [Value],
+    live: &'a [Node],
     declared: usize,
-) -> Vec<(usize, &'a Value)> {
+) -> Vec<(usize, &'a Node)> {
     let mut excess = live.len().saturating_sub(declared);
     let mut elements: Vec<_> = live.iter().enumerate().rev().collect();
     elements.retain(|(_, element)| {
@@ -444,12 +447,12 @@ fn without_system_elements<'a>(
 
 fn compare_elements<'a>(
     node: SchemaNode<'a>,
-    declared: Option<&'a Value>,
-    live: Option<&'a Value>,
+    declared: Option<&'a Node>,
+    live: Option<&'a Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
     match (declared, live) {
-        (Some(declared), live) => compare_values(node, declared, live.unwrap_or(&Value::Null), reporter),
+        (Some(declared), live) => compare_values(node, declared, live.unwrap_or(&Node::Null), reporter),
         (None, Some(live)) => report_added(node, live, reporter),
         (None, None) => {}
     }

@@ -2,22 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::table::{Attribute, AttributeType, INLINE, ProviderTable};
 use crate::{
-    diff::reporter::{DiffReporter, scalar_text},
-    types::Segment,
+    diff::{
+        ownership::Step,
+        reporter::DiffReporter,
+        tree::{Members, Node, Scalar},
+    },
+    types::FieldValue,
 };
-
-/// The attributes of a block by name.
-type Attributes = Map<String, Value>;
 
 pub(super) fn compare_blocks<'a>(
     table: &'a ProviderTable,
     block: usize,
-    state: Option<&Attributes>,
-    live: Option<&Attributes>,
+    state: Option<&Members>,
+    live: Option<&Members>,
     reporter: &mut DiffReporter<'a>,
 ) {
     for attribute in &table.block(block).attributes {
@@ -29,10 +28,10 @@ pub(super) fn compare_blocks<'a>(
             AttributeType::Map => compare_maps(attribute, state, live, reporter),
             AttributeType::List | AttributeType::Set => compare_lists(attribute, state, live, reporter),
             AttributeType::Block(block) => {
-                compare_optional(table, block, elements(state).first(), elements(live).first(), reporter);
+                compare_optional(table, block, state.elements().first(), live.elements().first(), reporter);
             }
             AttributeType::BlockList(block) | AttributeType::BlockSet(block) => {
-                compare_block_lists(table, block, attribute, elements(state), elements(live), reporter);
+                compare_block_lists(table, block, attribute, state.elements(), live.elements(), reporter);
             }
         };
         match attribute.field {
@@ -42,62 +41,68 @@ pub(super) fn compare_blocks<'a>(
     }
 }
 
-fn value_of<'a>(block: Option<&'a Attributes>, attribute: &str) -> &'a Value {
-    block.and_then(|block| block.get(attribute)).unwrap_or(&Value::Null)
+fn value_of<'a>(block: Option<&'a Members>, attribute: &str) -> &'a Node {
+    block.and_then(|block| block.get(attribute)).unwrap_or(&Node::Null)
 }
 
 /// Compares two blocks, one of which may be absent. An empty block differs from an absent one.
 fn compare_optional<'a>(
     table: &'a ProviderTable,
     block: usize,
-    state: Option<&Value>,
-    live: Option<&Value>,
+    state: Option<&Node>,
+    live: Option<&Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
     let before = reporter.count();
-    let blocks = (state.and_then(Value::as_object), live.and_then(Value::as_object));
+    let blocks = (state.and_then(Node::as_object), live.and_then(Node::as_object));
     if state.is_some() || live.is_some() {
         compare_blocks(table, block, blocks.0, blocks.1, reporter);
     }
     if state.is_some() != live.is_some() && reporter.count() == before {
-        let display = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
-        reporter.report(display(state), display(live));
+        let shown = |value: Option<&Node>| FieldValue::non_empty(if value.is_some() { "{}" } else { "" });
+        reporter.report(shown(state), shown(live));
     }
 }
 
-fn compare_scalars(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
-    let (expected, actual) = (scalar_text(state), scalar_text(live));
+fn compare_scalars(attribute: &Attribute, state: &Node, live: &Node, reporter: &mut DiffReporter<'_>) {
+    let (expected, actual) = (state.scalar(), live.scalar());
     // Older providers have numbers where newer ones have texts.
-    let value_type = if state.is_number() { AttributeType::Number } else { attribute.value_type };
+    let value_type =
+        if matches!(state, Node::Number(_)) { AttributeType::Number } else { attribute.value_type };
     let is_same = reporter.is_same(&expected, &actual)
         || is_zero(value_type, &expected, reporter) && is_zero(value_type, &actual, reporter)
         || is_same_quantity(attribute, &expected, &actual, reporter);
     if !is_same {
-        reporter.report(&expected, &actual);
+        reporter.report(reporter.non_empty(&expected), reporter.non_empty(&actual));
     }
 }
 
 /// The provider writes an absent number or bool as zero or false, and vice versa.
-fn is_zero(value_type: AttributeType, text: &str, reporter: &DiffReporter<'_>) -> bool {
-    text.is_empty()
+fn is_zero(value_type: AttributeType, value: &Scalar<'_>, reporter: &DiffReporter<'_>) -> bool {
+    value.is_empty()
         || match value_type {
-            AttributeType::Number => reporter.is_same("0", text),
-            AttributeType::Bool => reporter.is_same("false", text),
+            AttributeType::Number => reporter.is_same(&"0".into(), value),
+            AttributeType::Bool => reporter.is_same(&"false".into(), value),
             _ => false,
         }
 }
 
-fn is_same_quantity(attribute: &Attribute, one: &str, other: &str, reporter: &DiffReporter<'_>) -> bool {
+fn is_same_quantity(
+    attribute: &Attribute,
+    one: &Scalar<'_>,
+    other: &Scalar<'_>,
+    reporter: &DiffReporter<'_>,
+) -> bool {
     attribute.is("quantity") && reporter.is_same_quantity(one, other)
 }
 
-fn compare_maps(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
-    let empty = Map::new();
+fn compare_maps(attribute: &Attribute, state: &Node, live: &Node, reporter: &mut DiffReporter<'_>) {
+    let empty = Members::new();
     let (state, live) = (state.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
     let keys: BTreeSet<&String> = state.keys().chain(live.keys()).collect();
     for key in keys {
-        let value = |map: &Attributes| map.get(key).filter(|value| !value.is_null()).map(scalar_text);
-        let (expected, actual) = (value(state), value(live));
+        let [expected, actual] =
+            [state, live].map(|map| map.get(key).filter(|value| !value.is_null()).map(Node::scalar));
         let is_same = match (&expected, &actual) {
             (None, None) => true,
             (Some(one), Some(other)) => {
@@ -107,26 +112,22 @@ fn compare_maps(attribute: &Attribute, state: &Value, live: &Value, reporter: &m
         };
         if !is_same {
             // An empty value differs from an absent one.
-            let display = |value: Option<String>| value.map_or_else(String::new, quote_empty);
-            let (expected, actual) = (display(expected), display(actual));
-            reporter.at(Segment::Field(key.as_str().into()), |reporter| reporter.report(&expected, &actual));
+            let [expected, actual] = [expected, actual]
+                .map(|value| value.map_or(FieldValue::Absent, |value| reporter.present(&value)));
+            reporter.at(Step::Field(key.as_str().into()), |reporter| reporter.report(expected, actual));
         }
     }
 }
 
-fn quote_empty(text: String) -> String {
-    if text.is_empty() { "\"\"".to_owned() } else { text }
-}
-
-fn compare_lists(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
-    let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(scalar_text).collect() };
-    let (mut expected, mut actual) = (texts(state), texts(live));
+fn compare_lists(attribute: &Attribute, state: &Node, live: &Node, reporter: &mut DiffReporter<'_>) {
+    let [mut expected, mut actual] =
+        [state, live].map(|list| list.elements().iter().map(Node::scalar).collect::<Vec<_>>());
     let is_set = attribute.value_type == AttributeType::Set;
     for set in [&mut expected, &mut actual].into_iter().filter(|_| is_set) {
         set.sort_unstable();
         set.dedup();
     }
-    let is_same = |(expected, actual): (&String, &String)| reporter.is_same(expected, actual);
+    let is_same = |(expected, actual): (&Scalar<'_>, &Scalar<'_>)| reporter.is_same(expected, actual);
     let are_same = expected.len() == actual.len()
         && if is_set {
             // Digests are not in the order of their plain values.
@@ -135,7 +136,7 @@ fn compare_lists(attribute: &Attribute, state: &Value, live: &Value, reporter: &
             expected.iter().zip(&actual).all(is_same)
         };
     if !are_same {
-        let values = |texts: Vec<String>| -> Vec<Value> { texts.into_iter().map(Value::from).collect() };
+        let values = |scalars: Vec<Scalar<'_>>| scalars.into_iter().map(Node::from).collect::<Vec<_>>();
         reporter.report_lists(&values(expected), &values(actual));
     }
 }
@@ -144,14 +145,14 @@ fn compare_block_lists<'a>(
     table: &'a ProviderTable,
     block: usize,
     attribute: &Attribute,
-    state: &[Value],
-    live: &[Value],
+    state: &[Node],
+    live: &[Node],
     reporter: &mut DiffReporter<'a>,
 ) {
     let keys = list_keys(table, block, attribute);
     let (Some(expected), Some(actual)) = (unique_keys(&keys, state), unique_keys(&keys, live)) else {
         for at in 0..state.len().max(live.len()) {
-            reporter.at(Segment::Index(at), |reporter| {
+            reporter.at(Step::Index(at), |reporter| {
                 compare_optional(table, block, state.get(at), live.get(at), reporter);
             });
         }
@@ -167,25 +168,22 @@ fn compare_block_lists<'a>(
     let missing = state.iter().zip(&expected).enumerate().filter(|(at, _)| !indices.contains(&Some(*at)));
     let missing = missing.map(|(_, (state, values))| (values, Some(state), None));
     for (values, state, live) in present.chain(missing) {
-        let segment = Segment::Element(
-            keys.iter()
-                .zip(values)
-                .map(|((_, field), value)| ((*field).into(), value.as_str().into()))
-                .collect(),
-        );
-        reporter.at(segment, |reporter| compare_optional(table, block, state, live, reporter));
+        let keys = keys.iter().zip(values);
+        let step = Step::Element(keys.map(|((_, field), value)| ((*field).into(), value.into())).collect());
+        reporter.at(step, |reporter| compare_optional(table, block, state, live, reporter));
     }
     let order: Vec<usize> = indices.iter().flatten().copied().collect();
     if !order.is_sorted() && matches!(attribute.value_type, AttributeType::BlockList(_)) {
-        let display =
-            |at: &usize| expected[*at].iter().map(|value| reporter.display(value)).collect::<Vec<_>>();
-        let list = |order: &[usize]| -> String {
-            order.iter().map(|at| Value::from(display(at).join("/"))).collect::<Value>().to_string()
+        let shown = |at: &usize| {
+            let values = expected[*at].iter().map(|value| reporter.non_empty(value).text().into_owned());
+            Node::String(values.collect::<Vec<_>>().join("/"))
         };
+        let list =
+            |order: &[usize]| FieldValue::non_empty(order.iter().map(shown).collect::<Node>().to_string());
         let mut sorted = order.clone();
         sorted.sort_unstable();
         let (expected, actual) = (list(&sorted), list(&order));
-        reporter.report(&expected, &actual);
+        reporter.report(expected, actual);
     }
 }
 
@@ -201,17 +199,13 @@ fn list_keys<'a>(table: &'a ProviderTable, block: usize, attribute: &Attribute) 
 }
 
 /// The values of the keys of each element; [`None`] unless they are complete and unique.
-fn unique_keys(keys: &[(&str, &str)], elements: &[Value]) -> Option<Vec<Vec<String>>> {
+fn unique_keys<'a>(keys: &[(&str, &str)], elements: &'a [Node]) -> Option<Vec<Vec<Scalar<'a>>>> {
     if keys.is_empty() {
         return None;
     }
-    let key_values = |element: &Value| keys.iter().map(|(name, _)| scalar_text(&element[*name])).collect();
-    let all: Vec<Vec<String>> = elements.iter().map(key_values).collect();
-    let distinct: BTreeSet<&Vec<String>> = all.iter().collect();
+    let key_values = |element: &'a Node| keys.iter().map(|(name, _)| element[*name].scalar()).collect();
+    let all: Vec<Vec<Scalar<'a>>> = elements.iter().map(key_values).collect();
+    let distinct: BTreeSet<&Vec<Scalar<'a>>> = all.iter().collect();
     let is_complete = all.iter().flatten().all(|value| !value.is_empty());
     (is_complete && distinct.len() == all.len()).then_some(all)
-}
-
-fn elements(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }

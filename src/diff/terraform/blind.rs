@@ -3,16 +3,14 @@
 //! A provider writes every attribute of its schema, and null for an absent value. So an attribute that is missing in a state is
 //! missing in the schema of that provider version, and a refresh does not read it. Changes there are blind spots, not drift.
 
-use serde_json::{Map, Value};
-
 use super::table::{Attribute, AttributeType, ProviderTable};
 use crate::{
     diff::{
-        canonical::is_empty,
-        ownership::FieldOwners,
-        redacted_text::{display_path, is_redacted, is_same},
+        digests::is_same,
+        ownership::{FieldOwners, Identity, Step, shown_path},
+        tree::{Members, Node},
     },
-    types::{FieldPath, RedactionKey, Segment},
+    types::{FieldPath, RedactionKey},
 };
 
 /// The field managers of the provider. A field that they own was declared, or defaulted with a declaration.
@@ -28,11 +26,11 @@ const BEFORE_V2: &str = "(first)";
 pub(super) const UNSET: &str = "(unset)";
 
 /// Records which attributes of its type a resource does not have. Call it before any attribute is removed.
-pub fn record_absent_attributes(resource_type: &str, attributes: &mut Value) {
+pub fn record_absent_attributes(resource_type: &str, attributes: &mut Node) {
     let table = ProviderTable::get();
     // Only providers before 2.0 wrote `self_link`.
     let is_before_v2 = attributes["metadata"][0].get("self_link").is_some();
-    let (Some(resource_type), Value::Object(members)) = (table.resource_type(resource_type), attributes)
+    let (Some(resource_type), Node::Object(members)) = (table.resource_type(resource_type), attributes)
     else {
         return;
     };
@@ -40,62 +38,57 @@ pub fn record_absent_attributes(resource_type: &str, attributes: &mut Value) {
     if members.contains_key(ABSENT) {
         return;
     }
-    let mut absent = Map::new();
+    let mut absent = Members::new();
     collect_absent(table, resource_type.block, members, &mut absent);
     if is_before_v2 {
-        absent.insert(BEFORE_V2.to_owned(), true.into());
+        absent.insert(BEFORE_V2.to_owned(), Node::Bool(true));
     }
-    members.insert(ABSENT.to_owned(), Value::Object(absent));
+    members.insert(ABSENT.to_owned(), Node::Object(absent));
 }
 
 /// Records the null fields of a document. An object with such a record has a schema: fields that are neither in the object nor
 /// in the record are not read.
-pub fn record_unset_fields(value: &mut Value) {
+pub fn record_unset_fields(value: &mut Node) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(record_unset_fields),
-        Value::Object(members) => {
+        Node::Array(elements) => elements.iter_mut().for_each(record_unset_fields),
+        Node::Object(members) => {
             members.values_mut().for_each(record_unset_fields);
             let unset = members.iter().filter(|(_, member)| member.is_null());
-            let unset: Vec<Value> = unset.map(|(name, _)| name.as_str().into()).collect();
+            let unset: Vec<Node> = unset.map(|(name, _)| name.as_str().into()).collect();
             if !unset.is_empty() {
-                members.insert(UNSET.to_owned(), unset.into());
+                members.insert(UNSET.to_owned(), Node::Array(unset));
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
     }
 }
 
 /// Whether an attribute is absent, by the record of its block.
-pub(super) fn is_absent(absent: &Value, attribute: &str) -> bool {
-    absent[attribute] == Value::Bool(true)
+pub(super) fn is_absent(absent: &Node, attribute: &str) -> bool {
+    absent[attribute] == Node::Bool(true)
 }
 
 /// Whether a provider before 2.0 wrote the state.
-pub(super) fn is_before_v2(absent: &Value) -> bool {
+pub(super) fn is_before_v2(absent: &Node) -> bool {
     is_absent(absent, BEFORE_V2)
 }
 
-fn collect_absent(
-    table: &ProviderTable,
-    block: usize,
-    members: &Map<String, Value>,
-    absent: &mut Map<String, Value>,
-) {
+fn collect_absent(table: &ProviderTable, block: usize, members: &Members, absent: &mut Members) {
     for attribute in &table.block(block).attributes {
         let name = attribute.name;
         let Some(value) = members.get(name) else {
-            absent.insert(name.to_owned(), true.into());
+            absent.insert(name.to_owned(), Node::Bool(true));
             continue;
         };
         let Some(block) = attribute.value_type.block() else { continue };
         let mut inner = match absent.remove(name) {
-            Some(Value::Object(inner)) => inner,
-            _ => Map::new(),
+            Some(Node::Object(inner)) => inner,
+            _ => Members::new(),
         };
-        let blocks = value.as_array().into_iter().flatten().filter_map(Value::as_object);
+        let blocks = value.as_array().into_iter().flatten().filter_map(Node::as_object);
         blocks.for_each(|members| collect_absent(table, block, members, &mut inner));
         if !inner.is_empty() {
-            absent.insert(name.to_owned(), Value::Object(inner));
+            absent.insert(name.to_owned(), Node::Object(inner));
         }
     }
 }
@@ -104,8 +97,8 @@ fn collect_absent(
 pub(super) fn blind_fields(
     table: &ProviderTable,
     block: usize,
-    live: &Value,
-    absent: &Value,
+    live: &Node,
+    absent: &Node,
     owners: &FieldOwners<'_>,
     key: &RedactionKey,
 ) -> Vec<FieldPath> {
@@ -120,12 +113,12 @@ struct BlindFieldWalk<'a> {
     owners: &'a FieldOwners<'a>,
     key: &'a RedactionKey,
     is_before_v2: bool,
-    path: Vec<Segment>,
+    path: Vec<Step>,
     found: Vec<FieldPath>,
 }
 
 impl BlindFieldWalk<'_> {
-    fn block(&mut self, block: usize, live: &Value, absent: &Value) {
+    fn block(&mut self, block: usize, live: &Node, absent: &Node) {
         let table = self.table;
         let block = table.block(block);
         let is_before_v2 = self.is_before_v2;
@@ -135,11 +128,10 @@ impl BlindFieldWalk<'_> {
         let unread = block.attributes.iter().filter(|attribute| is_unread(attribute));
         for name in block.unread.iter().copied().chain(unread.map(|attribute| attribute.field)) {
             if self.is_set(&live[name]) {
-                self.path.push(Segment::Field(name.into()));
-                let path = FieldPath::new(self.path.clone());
-                let owner = self.owners.owner(&path);
+                self.path.push(Step::Field(name.into()));
+                let owner = self.owners.owner(&self.path);
                 if owner.is_some_and(|owner| !TERRAFORM_MANAGERS.contains(&&*owner.manager)) {
-                    self.found.push(display_path(self.key, &path));
+                    self.found.push(shown_path(self.key, &self.path));
                 }
                 self.path.pop();
             }
@@ -150,15 +142,12 @@ impl BlindFieldWalk<'_> {
                 self.block(block, live, absent);
                 continue;
             }
-            self.path.push(Segment::Field(attribute.field.into()));
+            self.path.push(Step::Field(attribute.field.into()));
             match (attribute.value_type, &live[attribute.field]) {
-                (AttributeType::Block(block), object @ Value::Object(_)) => self.block(block, object, absent),
-                (
-                    AttributeType::BlockList(block) | AttributeType::BlockSet(block),
-                    Value::Array(elements),
-                ) => {
+                (AttributeType::Block(block), object @ Node::Object(_)) => self.block(block, object, absent),
+                (AttributeType::BlockList(block) | AttributeType::BlockSet(block), Node::Array(elements)) => {
                     for (at, element) in elements.iter().enumerate() {
-                        self.path.push(element_segment(&attribute.keys, at, element));
+                        self.path.push(element_step(&attribute.keys, at, element));
                         self.block(block, element, absent);
                         self.path.pop();
                     }
@@ -169,53 +158,59 @@ impl BlindFieldWalk<'_> {
         }
     }
 
-    fn is_set(&self, value: &Value) -> bool {
-        let is_redacted_false = |text: &str| is_redacted(text) && is_same(self.key, "false", text);
-        !is_empty(value) && *value != false && !value.as_str().is_some_and(is_redacted_false)
+    fn is_set(&self, value: &Node) -> bool {
+        match value {
+            Node::Bool(set) => *set,
+            Node::Redacted(_) => !is_same(self.key, &"false".into(), &value.scalar()),
+            value => !value.is_empty(),
+        }
     }
 }
 
-/// The segment of a list element: by its keys if it has them all, else by its index.
-fn element_segment(keys: &[&str], at: usize, element: &Value) -> Segment {
+/// The step to a list element: by its keys if it has them all, else by its index.
+fn element_step(keys: &[&str], at: usize, element: &Node) -> Step {
     let keys = keys.iter().map(|key| match &element[*key] {
-        Value::Null => None,
-        Value::String(text) => Some(((*key).into(), text.as_str().into())),
-        other => Some(((*key).into(), other.to_string().into())),
+        Node::Null => None,
+        value => Some(((*key).into(), Identity::from(&value.scalar()))),
     });
-    let keys: Option<Vec<_>> = keys.collect();
-    keys.filter(|keys| !keys.is_empty()).map_or(Segment::Index(at), Segment::Element)
+    let keys: Option<Box<[_]>> = keys.collect();
+    keys.filter(|keys| !keys.is_empty()).map_or(Step::Index(at), Step::Element)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{ABSENT, is_before_v2, record_absent_attributes};
+    use super::{ABSENT, Node, is_before_v2, record_absent_attributes};
+    use crate::diff::tree::node;
 
-    fn absent(spec: &Value) -> Value {
-        let mut attributes = json!({"metadata": [{"annotations": null, "labels": null}], "spec": [spec]});
+    fn absent(spec: &Value) -> Node {
+        let mut attributes = node!({"metadata": [{"annotations": null, "labels": null}], "spec": [spec]});
         record_absent_attributes("kubernetes_service", &mut attributes);
-        attributes[ABSENT]["spec"].take()
+        attributes[ABSENT]["spec"].clone()
     }
 
     #[test]
     fn null_attribute_is_present_and_missing_attribute_is_absent() {
         let absent = absent(&json!({"cluster_ip": null, "port": [{"port": 80, "protocol": "TCP"}]}));
-        assert_eq!((&absent["cluster_ip"], &absent["type"]), (&Value::Null, &json!(true)));
-        assert_eq!((&absent["port"]["port"], &absent["port"]["app_protocol"]), (&Value::Null, &json!(true)));
+        assert_eq!((&absent["cluster_ip"], &absent["type"]), (&Node::Null, &Node::Bool(true)));
+        assert_eq!(
+            (&absent["port"]["port"], &absent["port"]["app_protocol"]),
+            (&Node::Null, &Node::Bool(true))
+        );
     }
 
     #[test]
     fn existing_record_is_kept() {
-        let mut attributes = json!({"(absent)": {}, "metadata": []});
+        let mut attributes = node!({"(absent)": {}, "metadata": []});
         record_absent_attributes("kubernetes_service", &mut attributes);
-        assert_eq!(attributes[ABSENT], json!({}));
+        assert_eq!(attributes[ABSENT], node!({}));
     }
 
     #[test]
     fn provider_before_v2_is_detected_by_self_link() {
         for (attribute, expected) in [("self_link", true), ("uid", false)] {
-            let mut attributes = json!({"metadata": [{attribute: ""}]});
+            let mut attributes = node!({"metadata": [{attribute: ""}]});
             record_absent_attributes("kubernetes_service", &mut attributes);
             assert_eq!(is_before_v2(&attributes[ABSENT]), expected, "{attribute}");
         }

@@ -1,7 +1,6 @@
 //! Flattens a live object into the attributes that the provider would read.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value, json};
 
 use super::{
     blind::{ABSENT, is_absent, is_before_v2},
@@ -9,9 +8,8 @@ use super::{
 };
 use crate::{
     diff::{
-        canonical::is_empty,
-        redacted_text::{is_redacted, is_same, octal_mode},
-        reporter::scalar_text,
+        digests::{is_same, octal_mode},
+        tree::{Members, Node, Scalar},
     },
     types::RedactionKey,
 };
@@ -20,10 +18,10 @@ use crate::{
 pub(super) fn flatten(
     table: &ProviderTable,
     block: usize,
-    live: &Value,
-    state: &Value,
+    live: &Node,
+    state: &Node,
     key: &RedactionKey,
-) -> Map<String, Value> {
+) -> Members {
     let is_before_v2 = is_before_v2(&state[ABSENT]);
     Flattener { table, state, is_before_v2, key }.block(block, live, Some(state), &state[ABSENT])
 }
@@ -32,24 +30,24 @@ pub(super) fn flatten(
 pub(super) fn flatten_element(
     table: &ProviderTable,
     block: usize,
-    live: &Value,
+    live: &Node,
     key: &RedactionKey,
-) -> Map<String, Value> {
-    let flattener = Flattener { table, state: &Value::Null, is_before_v2: false, key };
-    flattener.block(block, live, None, &Value::Null)
+) -> Members {
+    let flattener = Flattener { table, state: &Node::Null, is_before_v2: false, key };
+    flattener.block(block, live, None, &Node::Null)
 }
 
 struct Flattener<'a> {
     table: &'a ProviderTable,
     /// All attributes of the resource.
-    state: &'a Value,
+    state: &'a Node,
     is_before_v2: bool,
     key: &'a RedactionKey,
 }
 
 impl Flattener<'_> {
-    fn block(&self, block: usize, live: &Value, state: Option<&Value>, absent: &Value) -> Map<String, Value> {
-        let mut attributes = Map::new();
+    fn block(&self, block: usize, live: &Node, state: Option<&Node>, absent: &Node) -> Members {
+        let mut attributes = Members::new();
         let is_read = |attribute: &&Attribute| {
             !(is_absent(absent, attribute.name) || self.is_before_v2 && attribute.is("later"))
         };
@@ -65,10 +63,10 @@ impl Flattener<'_> {
     fn attribute(
         &self,
         attribute: &Attribute,
-        object: &Value,
-        state: Option<&Value>,
-        absent: &Value,
-    ) -> Option<Value> {
+        object: &Node,
+        state: Option<&Node>,
+        absent: &Node,
+    ) -> Option<Node> {
         let live = if attribute.is("inline") { Some(object) } else { object.get(attribute.field) };
         let live = live.filter(|value| !value.is_null());
         let keeps_state = attribute.is("sticky") && live.is_none()
@@ -76,7 +74,7 @@ impl Flattener<'_> {
         if keeps_state {
             return state.cloned();
         }
-        if attribute.is("declared") && state.and_then(|blocks| blocks.get(0)).is_none() {
+        if attribute.is("declared") && state.is_none_or(|blocks| blocks.elements().is_empty()) {
             return None;
         }
         // The attributes that others depend on have the name of their field.
@@ -92,36 +90,36 @@ impl Flattener<'_> {
             AttributeType::List | AttributeType::Set => live.cloned(),
             AttributeType::Block(block) => self.single_block(attribute, block, live, state, absent),
             AttributeType::BlockList(block) | AttributeType::BlockSet(block) => {
-                let is_read = |element: &&Value| {
+                let is_read = |element: &&Node| {
                     let name = element.get("name").filter(|name| !is_zero(Some(name)));
                     let is_name = |other: &&str| {
-                        self.is_text(name, &scalar_text(self.state.get(*other).unwrap_or(&Value::Null)))
+                        name.is_some_and(|name| {
+                            is_same(self.key, &self.state[*other].scalar(), &name.scalar())
+                        })
                     };
                     name.is_none() || !attribute.without.iter().any(is_name)
                 };
                 let elements = live?.as_array()?.iter().filter(is_read);
                 let elements =
                     elements.filter(|element| !self.is_dropped_toleration(attribute, state, element));
-                let flatten = |element| Value::Object(self.block(block, element, None, absent));
+                let flatten = |element| Node::Object(self.block(block, element, None, absent));
                 Some(elements.map(flatten).collect())
             }
         }
     }
 
     /// Whether a field, plain or redacted, has this text.
-    fn is_text(&self, value: Option<&Value>, text: &str) -> bool {
-        value.and_then(Value::as_str).is_some_and(|value| is_same(self.key, text, value))
+    fn is_text(&self, value: Option<&Node>, text: &str) -> bool {
+        value.is_some_and(|value| is_same(self.key, &text.into(), &value.scalar()))
     }
 
     /// Old providers drop the tolerations that the API server adds to Pods, in Pod templates too.
-    fn is_dropped_toleration(&self, attribute: &Attribute, state: Option<&Value>, element: &Value) -> bool {
-        let is_added = |element: &Value| match element["key"].as_str() {
-            Some(key) if is_redacted(key) => {
-                ADDED_TOLERATIONS.iter().any(|added| is_same(self.key, added, key))
-            }
-            key => key.is_some_and(|key| key.contains("node.kubernetes.io/")),
+    fn is_dropped_toleration(&self, attribute: &Attribute, state: Option<&Node>, element: &Node) -> bool {
+        let is_added = |element: &Node| match element["key"].scalar() {
+            Scalar::Text(key) => key.contains("node.kubernetes.io/"),
+            key => ADDED_TOLERATIONS.iter().any(|added| is_same(self.key, &Scalar::from(*added), &key)),
         };
-        let is_in_state = || state.and_then(Value::as_array).into_iter().flatten().any(is_added);
+        let is_in_state = || state.and_then(Node::as_array).into_iter().flatten().any(is_added);
         attribute.is("added") && !is_zero(self.state.get(ABSENT)) && is_added(element) && !is_in_state()
     }
 
@@ -129,27 +127,28 @@ impl Flattener<'_> {
         &self,
         attribute: &Attribute,
         block: usize,
-        live: Option<&Value>,
-        state: Option<&Value>,
-        absent: &Value,
-    ) -> Option<Value> {
-        let empty = Value::Object(Map::new());
+        live: Option<&Node>,
+        state: Option<&Node>,
+        absent: &Node,
+    ) -> Option<Node> {
+        let empty = Node::Object(Members::new());
         let live = match live {
-            Some(Value::Array(elements)) if attribute.is("last") => elements
+            Some(Node::Array(elements)) if attribute.is("last") => elements
                 .iter()
                 .rfind(|element| element.as_object().is_some_and(|element| !element.is_empty())),
             live => live,
         };
         let live = if attribute.is("always") { live.or(Some(&empty)) } else { live };
-        let block = self.block(block, live?, state.and_then(|state| state.get(0)), absent);
+        let block = self.block(block, live?, state.and_then(|state| state.elements().first()), absent);
         // An empty list is a value too: the surrounding block is not empty.
-        Some(if attribute.is("nonempty") && block.is_empty() { json!([]) } else { json!([block]) })
+        let is_dropped = attribute.is("nonempty") && block.is_empty();
+        Some(Node::Array(if is_dropped { Vec::new() } else { vec![Node::Object(block)] }))
     }
 
-    fn map(&self, attribute: &Attribute, live: Option<&Value>, state: Option<&Value>) -> Option<Value> {
-        let empty = Map::new();
-        let live = live.and_then(Value::as_object).unwrap_or(&empty);
-        let state = state.and_then(Value::as_object).unwrap_or(&empty);
+    fn map(&self, attribute: &Attribute, live: Option<&Node>, state: Option<&Node>) -> Option<Node> {
+        let empty = Members::new();
+        let live = live.and_then(Node::as_object).unwrap_or(&empty);
+        let state = state.and_then(Node::as_object).unwrap_or(&empty);
         if attribute.is("keys") {
             let entry = |key: &String| (key.clone(), live.get(key).cloned().unwrap_or_else(|| "".into()));
             return Some(state.keys().map(entry).collect());
@@ -165,15 +164,15 @@ impl Flattener<'_> {
                 || is_filtered && is_internal_key(key, self.is_before_v2) && !state.contains_key(key)
         };
         let entries = live.iter().filter(|(key, value)| !value.is_null() && !is_ignored(key));
-        let entries: Map<String, Value> =
+        let entries: Members =
             entries.map(|(key, value)| (key.clone(), flatten_scalar(attribute, value))).collect();
-        (!entries.is_empty()).then_some(Value::Object(entries))
+        (!entries.is_empty()).then_some(Node::Object(entries))
     }
 
-    fn default(&self, attribute: &Attribute) -> Option<Value> {
+    fn default(&self, attribute: &Attribute) -> Option<Node> {
         let value = attribute.default.filter(|_| !self.is_before_v2)?;
         let is_bool = attribute.value_type == AttributeType::Bool;
-        Some(if is_bool { (value == "true").into() } else { value.into() })
+        Some(if is_bool { Node::Bool(value == "true") } else { value.into() })
     }
 }
 
@@ -188,24 +187,28 @@ const ADDED_TOLERATIONS: &[&str] = &[
     "node.kubernetes.io/unschedulable",
 ];
 
-fn flatten_scalar(attribute: &Attribute, value: &Value) -> Value {
+fn flatten_scalar(attribute: &Attribute, value: &Node) -> Node {
     match value {
-        Value::Number(number) if attribute.is("octal") => {
-            number.as_i64().map_or_else(String::new, octal_mode).into()
+        Node::Number(number) if attribute.is("octal") => {
+            Node::String(number.as_i64().map_or_else(String::new, octal_mode))
         }
-        Value::String(encoded) if attribute.is("bytes") && !is_redacted(encoded) => {
+        Node::String(encoded) if attribute.is("bytes") => {
             let bytes = STANDARD.decode(encoded).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned().into()
+            Node::String(String::from_utf8_lossy(&bytes).into_owned())
         }
-        Value::String(_) => value.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            value.to_string().into()
+        Node::String(_) | Node::Redacted(_) => value.clone(),
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::Array(_) | Node::Object(_) => {
+            Node::String(value.to_string())
         }
     }
 }
 
-fn is_zero(value: Option<&Value>) -> bool {
-    value.is_none_or(|value| is_empty(value) || *value == false || value.as_f64() == Some(0.0))
+fn is_zero(value: Option<&Node>) -> bool {
+    value.is_none_or(|value| match value {
+        Node::Bool(value) => !value,
+        Node::Number(number) => number.as_f64() == Some(0.0),
+        value => value.is_empty(),
+    })
 }
 
 /// Whether the provider takes a label or annotation for internal: its host ends in `kubernetes.io`. Providers before 2.0 have no

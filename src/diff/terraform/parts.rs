@@ -2,25 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::{attributes, flatten::flatten_element, table::ProviderTable};
 use crate::{
     diff::{
-        ownership::FieldOwners,
-        reporter::{DiffReporter, scalar_text},
+        ownership::{FieldOwners, Identity, Step},
+        reporter::DiffReporter,
+        tree::{Members, Node, Scalar},
     },
-    types::{DeclaredObject, RedactionKey, Segment},
+    types::{DeclaredObject, FieldValue, RedactionKey},
 };
 
-pub(super) fn compare_parts<'a>(
+pub(in crate::diff) fn compare_parts<'a>(
     declared: &'a DeclaredObject,
-    state: &'a Value,
-    live: &'a Value,
+    state: &'a Node,
+    live: &'a Node,
     owners: &FieldOwners<'a>,
     reporter: &mut DiffReporter<'a>,
 ) {
-    let manager = state["field_manager"].as_str().unwrap_or("Terraform");
+    let manager = match &state["field_manager"] {
+        // It is not known who owns the other keys.
+        Node::Redacted(_) => "",
+        manager => manager.as_str().unwrap_or("Terraform"),
+    };
     let template = pod_template_path(&declared.object.kind);
     let keys = |attribute: &'a str, path: &[&'static str], reporter: &mut DiffReporter<'a>| {
         compare_keys(attribute, &state[attribute], live, path, owners, manager, reporter);
@@ -50,63 +53,65 @@ pub(super) fn env_block(table: &ProviderTable) -> Option<usize> {
 
 fn compare_keys<'a>(
     attribute: &'a str,
-    state: &'a Value,
-    live: &'a Value,
+    state: &'a Node,
+    live: &'a Node,
     path: &[&'static str],
     owners: &FieldOwners<'a>,
     manager: &str,
     reporter: &mut DiffReporter<'a>,
 ) {
-    let empty = Map::new();
+    let empty = Members::new();
     let declared = state.as_object().unwrap_or(&empty);
     let live = path.iter().fold(live, |at, name| &at[*name]);
     let owned = owners.keys_owned_by(manager, path).filter(|key| live.get(key).is_some());
     let keys: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
     for key in keys {
-        let text = |value: Option<&Value>| value.map(scalar_text).unwrap_or_default();
-        let (expected, actual) = (text(declared.get(key)), text(live.get(key)));
-        let is_in_both = declared.get(key).is_some() == live.get(key).is_some();
-        if !is_in_both || !reporter.is_same(&expected, &actual) {
-            let outer = path.iter().map(|name| Segment::Field((*name).into()));
-            let segments = outer.chain([Segment::Field(key.into())]).collect();
-            reporter.at_path(attribute, segments, |reporter| reporter.report(&expected, &actual));
+        let (expected, actual) = (declared.get(key).map(Node::scalar), live.get(key).map(Node::scalar));
+        let is_same = match (&expected, &actual) {
+            (Some(expected), Some(actual)) => reporter.is_same(expected, actual),
+            (expected, actual) => expected.is_none() && actual.is_none(),
+        };
+        if !is_same {
+            // An empty value differs from an absent one.
+            let [expected, actual] = [expected, actual]
+                .map(|value| value.map_or(FieldValue::Absent, |value| reporter.present(&value)));
+            let steps = path.iter().chain([&key]).map(|name| Step::Field((*name).into())).collect();
+            reporter.at_path(attribute, steps, |reporter| reporter.report(expected, actual));
         }
     }
 }
 
 fn compare_env<'a>(
-    state: &'a Value,
-    live: &'a Value,
+    state: &'a Node,
+    live: &'a Node,
     template: &[&str],
     key: &RedactionKey,
     reporter: &mut DiffReporter<'a>,
 ) {
     let table = ProviderTable::get();
     let Some(block) = env_block(table) else { return };
-    let container_name = |attribute: &str| state[attribute].as_str().filter(|name| !name.is_empty());
-    let (list, container) = match container_name("container") {
-        Some(name) => ("containers", name),
-        None => ("initContainers", container_name("init_container").unwrap_or_default()),
+    let (list, container) = match state["container"].scalar() {
+        absent if absent.is_empty() => ("initContainers", state["init_container"].scalar()),
+        name => ("containers", name),
     };
     let pod = &template.iter().fold(live, |at, name| &at[*name])["spec"];
-    let elements = |value: &'a Value| value.as_array().map_or(&[][..], Vec::as_slice);
-    let name_of = |element: &'a Value| element["name"].as_str().unwrap_or_default();
-    let find_named = |list: &'a Value, name: &str, reporter: &DiffReporter<'_>| {
-        elements(list).iter().find(|element| reporter.is_same(name, name_of(element)))
+    let name_of = |element: &'a Node| element["name"].scalar();
+    let find_named = |list: &'a Node, name: &Scalar<'_>, reporter: &DiffReporter<'_>| {
+        list.elements().iter().find(|element| reporter.is_same(name, &name_of(element)))
     };
-    let live_container = find_named(&pod[list], container, reporter);
-    for variable in elements(&state["env"]) {
+    let live_container = find_named(&pod[list], &container, reporter);
+    for variable in state["env"].elements() {
         let name = name_of(variable);
         let live_variable =
-            live_container.and_then(|container| find_named(&container["env"], name, reporter));
+            live_container.and_then(|container| find_named(&container["env"], &name, reporter));
         let flattened = live_variable.map(|variable| flatten_element(table, block, variable, key));
-        let named = |name: &str| Segment::Element(vec![("name".into(), name.into())]);
-        let mut segments: Vec<Segment> = template.iter().map(|name| Segment::Field((*name).into())).collect();
-        segments.extend(["spec", list].map(|name| Segment::Field(name.into())));
-        segments.push(named(live_container.map_or(container, name_of)));
-        segments.push(Segment::Field("env".into()));
-        segments.push(named(live_variable.map_or(name, name_of)));
-        reporter.at_path("env", segments, |reporter| {
+        let named = |name: &Scalar<'_>| Step::Element([("name".into(), Identity::from(name))].into());
+        let outer = template.iter().copied().chain(["spec", list]);
+        let mut steps: Vec<Step> = outer.map(|name| Step::Field(name.into())).collect();
+        steps.push(named(&live_container.map_or(container.clone(), name_of)));
+        steps.push(Step::Field("env".into()));
+        steps.push(named(&live_variable.map_or(name, name_of)));
+        reporter.at_path("env", steps, |reporter| {
             attributes::compare_blocks(table, block, variable.as_object(), flattened.as_ref(), reporter);
         });
     }

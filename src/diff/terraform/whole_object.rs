@@ -2,27 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::blind::UNSET;
 use crate::{
     diff::{
         manifest::{
-            SERVER_METADATA, SchemaNode, element_segment, guess_keys, is_quantity_name, key_values,
-            schema_keys,
+            SERVER_METADATA, SchemaNode, Schemas, custom_resource_node, element_step, guess_keys,
+            is_quantity_name, key_values, schema_keys,
         },
-        reporter::{DiffReporter, scalar_text},
+        ownership::Step,
+        reporter::DiffReporter,
+        tree::{Members, Node},
     },
-    types::Segment,
+    types::FieldValue,
 };
 
 /// Fields that were added since the apply differ too.
-pub(super) fn compare_whole_object<'a>(
-    node: SchemaNode<'a>,
-    declared: &'a Value,
-    live: &'a Value,
+pub(in crate::diff) fn compare_whole_object<'a>(
+    declared: &'a Node,
+    live: &'a Node,
+    schemas: &'a Schemas,
     reporter: &mut DiffReporter<'a>,
 ) {
+    let node = custom_resource_node(declared, schemas);
     for name in field_names(declared, live) {
         let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
         match name {
@@ -41,26 +42,26 @@ pub(super) fn compare_whole_object<'a>(
 
 fn compare_values<'a>(
     node: SchemaNode<'a>,
-    declared: &'a Value,
-    live: &'a Value,
+    declared: &'a Node,
+    live: &'a Node,
     reporter: &mut DiffReporter<'a>,
 ) {
     match (declared, live) {
-        (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
+        (Node::Object(_), Node::Object(_) | Node::Null) | (Node::Null, Node::Object(_)) => {
             for name in field_names(declared, live) {
                 let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
                 reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter));
             }
         }
-        (Value::Array(declared), Value::Array(live)) => compare_lists(node, declared, live, reporter),
-        (Value::Array(declared), Value::Null) => compare_lists(node, declared, &[], reporter),
-        (Value::Null, Value::Array(live)) => compare_lists(node, &[], live, reporter),
+        (Node::Array(declared), Node::Array(live)) => compare_lists(node, declared, live, reporter),
+        (Node::Array(declared), Node::Null) => compare_lists(node, declared, &[], reporter),
+        (Node::Null, Node::Array(live)) => compare_lists(node, &[], live, reporter),
         (declared, live) => {
-            let (expected, actual) = (scalar_text(declared), scalar_text(live));
+            let (expected, actual) = (declared.scalar(), live.scalar());
             let is_same = reporter.is_same(&expected, &actual)
                 || is_quantity_name(node.name) && reporter.is_same_quantity(&expected, &actual);
             if !is_same {
-                reporter.report(&expected, &actual);
+                reporter.report(reporter.non_empty(&expected), reporter.non_empty(&actual));
             }
         }
     }
@@ -68,11 +69,11 @@ fn compare_values<'a>(
 
 fn compare_lists<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Value],
-    live: &'a [Value],
+    declared: &'a [Node],
+    live: &'a [Node],
     reporter: &mut DiffReporter<'a>,
 ) {
-    if !declared.iter().chain(live).any(Value::is_object) {
+    if !declared.iter().chain(live).any(Node::is_object) {
         // A set in another order is drift to Terraform.
         let are_same = declared.len() == live.len()
             && declared.iter().zip(live).all(|(one, other)| is_same_element(one, other, reporter));
@@ -85,22 +86,22 @@ fn compare_lists<'a>(
     let Some(keys) = schema_keys(node).or_else(|| guess_keys(declared, live)) else {
         for at in 0..declared.len().max(live.len()) {
             let (declared, live) = (declared.get(at), live.get(at));
-            reporter.at(Segment::Index(at), |reporter| compare_elements(element, declared, live, reporter));
+            reporter.at(Step::Index(at), |reporter| compare_elements(element, declared, live, reporter));
         }
         return;
     };
-    let mut added: Vec<&Value> = live.iter().collect();
+    let mut added: Vec<&Node> = live.iter().collect();
     let mut pairs = Vec::new();
     for declared in declared {
         let values = key_values(&keys, declared);
-        let is_same = |live: &&Value| reporter.are_same(&values, &key_values(&keys, live));
+        let is_same = |live: &&Node| reporter.are_same(&values, &key_values(&keys, live));
         let live = added.iter().position(is_same).map(|at| added.remove(at));
         pairs.push((Some(declared), live));
     }
     pairs.extend(added.into_iter().map(|live| (None, Some(live))));
     for (declared, live) in pairs {
         let values = live.or(declared).map(|element| key_values(&keys, element)).unwrap_or_default();
-        reporter.at(element_segment(&keys, &values), |reporter| {
+        reporter.at(element_step(&keys, &values), |reporter| {
             compare_elements(element, declared, live, reporter);
         });
     }
@@ -109,35 +110,35 @@ fn compare_lists<'a>(
 /// Compares two elements, one of which may be absent. An empty element differs from an absent one.
 fn compare_elements<'a>(
     node: SchemaNode<'a>,
-    declared: Option<&'a Value>,
-    live: Option<&'a Value>,
+    declared: Option<&'a Node>,
+    live: Option<&'a Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
     let before = reporter.count();
-    compare_values(node, declared.unwrap_or(&Value::Null), live.unwrap_or(&Value::Null), reporter);
+    compare_values(node, declared.unwrap_or(&Node::Null), live.unwrap_or(&Node::Null), reporter);
     if declared.is_some() != live.is_some() && reporter.count() == before {
-        let display = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
-        reporter.report(display(declared), display(live));
+        let shown = |value: Option<&Node>| FieldValue::non_empty(if value.is_some() { "{}" } else { "" });
+        reporter.report(shown(declared), shown(live));
     }
 }
 
 /// Compares two list elements that are not objects.
-fn is_same_element(declared: &Value, live: &Value, reporter: &DiffReporter<'_>) -> bool {
+fn is_same_element(declared: &Node, live: &Node, reporter: &DiffReporter<'_>) -> bool {
     match (declared, live) {
-        (Value::Array(declared), Value::Array(live)) => {
+        (Node::Array(declared), Node::Array(live)) => {
             declared.len() == live.len()
                 && declared.iter().zip(live).all(|(one, other)| is_same_element(one, other, reporter))
         }
-        (declared, live) => reporter.is_same(&scalar_text(declared), &scalar_text(live)),
+        (declared, live) => reporter.is_same(&declared.scalar(), &live.scalar()),
     }
 }
 
 /// The fields of both objects, except live fields that the schema of the provider does not have.
-fn field_names<'a>(declared: &'a Value, live: &'a Value) -> BTreeSet<&'a str> {
-    let names = |value: &'a Value| value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+fn field_names<'a>(declared: &'a Node, live: &'a Node) -> BTreeSet<&'a str> {
+    let names = |value: &'a Node| value.as_object().into_iter().flat_map(Members::keys).map(String::as_str);
     let unset = declared[UNSET].as_array();
     let is_read = |name: &&str| {
-        unset.is_none_or(|unset| declared.get(name).is_some() || unset.iter().any(|other| other == *name))
+        unset.is_none_or(|unset| declared.get(name).is_some() || unset.iter().any(|other| other == name))
     };
     names(declared).filter(|name| *name != UNSET).chain(names(live).filter(is_read)).collect()
 }

@@ -11,7 +11,7 @@ use crate::{
     config::Prices,
     diff::Quantity,
     engine::ClaimEntry,
-    types::{Difference, FieldClass, FieldPath, ObjectFacts, RedactionKey, Segment},
+    types::{Difference, FieldClass, FieldPath, FieldValue, ObjectFacts, Segment},
 };
 
 /// What an object asks for, all replicas together.
@@ -128,19 +128,20 @@ impl Requests {
             if matches!(finding.class, FieldClass::Hash | FieldClass::Existence) {
                 return None;
             }
-            let path: FieldPath = finding.path.parse().ok()?;
-            let expected = &*finding.expected;
-            match CostField::new(&path) {
+            match CostField::new(&finding.path) {
                 Some(CostField::Replicas) => {
-                    declared.replicas = if expected.is_empty() { 1 } else { expected.parse().ok()? }
+                    declared.replicas = match &finding.expected {
+                        FieldValue::Absent => 1,
+                        expected => expected.text().parse().ok()?,
+                    }
                 }
                 Some(CostField::ServiceType) => {
-                    declared.load_balancers = u32::from(expected == "LoadBalancer");
+                    declared.load_balancers = u32::from(finding.expected.text() == "LoadBalancer");
                 }
                 Some(CostField::Parent) => return None,
                 Some(CostField::Requests(rest)) => {
-                    let (live, declared_amounts) =
-                        (requested_amounts(rest, &finding.actual)?, requested_amounts(rest, expected)?);
+                    let live = requested_amounts(rest, &finding.actual)?;
+                    let declared_amounts = requested_amounts(rest, &finding.expected)?;
                     let revert = |amount: u64, at: usize| {
                         amount.saturating_sub(live[at]).saturating_add(declared_amounts[at])
                     };
@@ -198,16 +199,17 @@ const POD_SPECS: &[&[&str]] =
     &[&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
 
 /// The CPU, memory and storage requests in a value. `path` is its path below a container. `None` if the value is redacted.
-fn requested_amounts(path: &[Segment], text: &str) -> Option<[u64; 3]> {
+fn requested_amounts(path: &[Segment], value: &FieldValue) -> Option<[u64; 3]> {
     // Other fields of a container cost nothing.
     let is =
         |at: usize, name: &str| path.get(at).is_none_or(|segment| *segment == Segment::Field(name.into()));
     if !(is(0, "resources") && is(1, "requests")) {
         return Some([0; 3]);
     }
-    if RedactionKey::is_digest(text) {
+    if let FieldValue::Redacted(_) = value {
         return None;
     }
+    let text = &*value.text();
     let mut whole = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     for segment in path.iter().rev() {
         let Segment::Field(name) = segment else { return Some([0; 3]) };
@@ -257,7 +259,7 @@ impl fmt::Display for Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Difference, FieldClass, ObjectFacts, Prices, Requests};
+    use super::{Difference, FieldClass, FieldValue, ObjectFacts, Prices, Requests};
     use crate::{server::query::difference_fixture, types::RedactionKey};
 
     const LIVE: Requests =
@@ -265,7 +267,10 @@ mod tests {
 
     fn difference(path: &str, expected: &str, actual: &str) -> Difference {
         let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Other };
-        difference_fixture(class, path, expected, actual)
+        let mut difference = difference_fixture(class, path, "", "");
+        difference.finding.expected = FieldValue::from_text(expected);
+        difference.finding.actual = FieldValue::from_text(actual);
+        difference
     }
 
     #[track_caller]
@@ -315,7 +320,7 @@ mod tests {
         }
         check("spec.template.metadata", ("{}", "{}"), Some(LIVE));
         check("spec", ("aa", "bb"), None);
-        let redacted = RedactionKey::new([1; 32]).digest(b"250m");
+        let redacted = RedactionKey::new([1; 32]).digest(b"250m").to_string();
         check(&format!("{web}.resources.requests.cpu"), (&redacted, "500m"), None);
         check(&format!("{web}.resources"), (&redacted, "{}"), None);
         check(web, ("", &redacted), None);

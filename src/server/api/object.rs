@@ -183,7 +183,7 @@ fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredVi
         let rule = rules.position(name).map(|at| &rules.rules()[at]);
         Some(IgnoredView {
             source,
-            path: &difference.finding.path,
+            path: difference.finding.path.as_str(),
             rule: name,
             reason: rule.and_then(|rule| rule.spec().reason.as_deref()),
             owner: rule.and_then(|rule| rule.spec().owner.as_deref()),

@@ -22,8 +22,8 @@ use crate::{
     },
     types::{
         Actor, Advice, ApiVersion, BaselineFault, ClaimedObject, Difference, Digest, Expectation, FieldClass,
-        FieldPath, HashBaseline, Health, JobOutcome, ObservedState, Phase, ResolutionCause, Severity, Source,
-        UnknownReason, VerdictKind,
+        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, ObservedState, Phase, ResolutionCause,
+        Severity, Source, UnknownReason, VerdictKind,
     },
 };
 
@@ -368,10 +368,10 @@ impl<'a> DifferenceView<'a> {
     pub(super) fn new(difference: &'a Difference, values: &ValueRedactor) -> Self {
         let DisplayedValues { expected, actual } = values.redact(&difference.finding);
         Self {
-            path: &difference.finding.path,
+            path: difference.finding.path.as_str(),
             field: difference.finding.class,
-            expected,
-            actual,
+            expected: into_text(expected),
+            actual: into_text(actual),
             severity: difference.severity,
             expectation: difference.expectation,
             advice: difference.advice,
@@ -382,6 +382,13 @@ impl<'a> DifferenceView<'a> {
             ignored_by: difference.ignored_by.as_deref(),
             difference,
         }
+    }
+}
+
+fn into_text(value: Cow<'_, FieldValue>) -> Cow<'_, str> {
+    match value {
+        Cow::Borrowed(value) => value.text(),
+        Cow::Owned(value) => value.text().into_owned().into(),
     }
 }
 

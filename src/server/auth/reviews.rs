@@ -206,7 +206,7 @@ pub(super) fn digest(key: &RedactionKey, parts: &[&[u8]]) -> String {
         text.extend_from_slice(&(part.len() as u64).to_be_bytes());
         text.extend_from_slice(part);
     }
-    key.digest(&text)
+    key.digest(&text).to_string()
 }
 
 /// Results of reviews by digest. Concurrent requests for one digest share one review.

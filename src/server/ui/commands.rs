@@ -173,8 +173,8 @@ fn suggested_rules(
     let differences = claims.iter().filter_map(ClaimRow::episode).flat_map(|episode| &episode.differences);
     let fields = differences.map(|difference| {
         let finding = &difference.finding;
-        let value = Some(&*finding.actual).filter(|actual| values.redact(finding).actual == **actual);
-        AcceptedField { group: &kind.group, kind: &kind.kind, namespace, name, path: &finding.path, value }
+        let (path, value) = (finding.path.as_str(), values.redact(finding).actual.into_owned());
+        AcceptedField { group: &kind.group, kind: &kind.kind, namespace, name, path, value }
     });
     let mut rules = acceptance_rules(fields, &why);
     let more = rules.len().saturating_sub(MAX_RULES);

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use similar::{DiffOp, TextDiff};
 
-use super::format::{is_hash, severity, since, tool, value};
+use super::format::{severity, since, tool};
 use crate::{
     server::redaction::{DisplayedValues, ValueRedactor},
-    types::{Difference, RedactionKey},
+    types::{Difference, FieldValue},
 };
 
 /// Unchanged lines before and after a change.
@@ -42,7 +42,7 @@ fn field_rows(difference: &Difference, values: &ValueRedactor, now: Timestamp) -
             @if is_opaque(&expected) || is_opaque(&actual) {
                 tr { td.old data-label="Declared" { (whole_value(&expected)) } td.new data-label="Actual" { (whole_value(&actual)) } }
             } @else {
-                @for line in diff_lines(&pretty_json(&expected), &pretty_json(&actual)) { (line_row(&line)) }
+                @for line in diff_lines(&pretty_json(&expected.text()), &pretty_json(&actual.text())) { (line_row(&line)) }
             }
         }
     }
@@ -82,20 +82,34 @@ fn line_row(line: &DiffLine<'_>) -> Markup {
     }
 }
 
-/// Whether a line diff of the value is useless: an absent value, a hash, or the digest of a redacted value.
-fn is_opaque(text: &str) -> bool {
-    text.is_empty() || is_hash(text) || RedactionKey::is_digest(text)
+fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn whole_value(text: &str) -> Markup {
+/// Whether a line diff of the value is useless: an absent value, a hash, or the digest of a redacted value.
+fn is_opaque(value: &FieldValue) -> bool {
+    match value {
+        FieldValue::Absent | FieldValue::Redacted(_) => true,
+        FieldValue::Plain(text) => is_hash(text),
+    }
+}
+
+/// Hashes and digests of redacted values are shortened.
+fn whole_value(value: &FieldValue) -> Markup {
+    let text = value.text();
     html! {
-        @if text.is_empty() { span.none { "not there" } }
-        @else if is_opaque(text) { (value(text)) }
-        @else {
-            @let text = pretty_json(text);
-            @let more = text.lines().count().saturating_sub(MAX_LINES);
-            @for line in text.lines().take(MAX_LINES) { code { (line) } }
-            @if more > 0 { span.none { "and " (more) " lines more" } }
+        @match value {
+            FieldValue::Absent => { span.none { "not there" } }
+            FieldValue::Redacted(_) => {
+                span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (text[text.len() - 6..]) } }
+            }
+            FieldValue::Plain(hash) if is_hash(hash) => { code title=(text) { (text[..12]) "…" } }
+            FieldValue::Plain(_) => {
+                @let text = pretty_json(&text);
+                @let more = text.lines().count().saturating_sub(MAX_LINES);
+                @for line in text.lines().take(MAX_LINES) { code { (line) } }
+                @if more > 0 { span.none { "and " (more) " lines more" } }
+            }
         }
     }
 }

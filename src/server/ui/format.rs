@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::overview::BY_URGENCY;
 use crate::{
     server::query::{ClaimRow, VerdictCounts},
-    types::{Actor, ObjectKey, RedactionKey, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
+    types::{Actor, ObjectKey, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
 };
 
 /// The characters that RFC 3986 leaves unreserved are not encoded.
@@ -179,22 +179,6 @@ pub(super) fn field_paths<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> 
     html! {
         @for path in paths.take(SHOWN) { code.path { (path) } " " }
         @if more > 0 { span.detail { "and " (more) " more" } }
-    }
-}
-
-pub(super) fn is_hash(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// A value of a field. Hashes and digests of redacted values are shortened.
-pub(super) fn value(text: &str) -> Markup {
-    match text.get(..12) {
-        Some(start) if is_hash(text) => html! { code title=(text) { (start) "…" } },
-        Some(_) if RedactionKey::is_digest(text) => {
-            let end: String = text.chars().skip(text.chars().count().saturating_sub(6)).collect();
-            html! { span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (end) } } }
-        }
-        _ => html! { code { (text) } },
     }
 }
 

@@ -114,7 +114,7 @@ fn episode_table(current: Option<&Episode>, history: &[&Transition], now: Timest
             &since(episode.onset, now),
             &until_now(episode.onset, now),
             (worst.actor, worst.manager, worst.severity),
-            episode.differences.iter().map(|difference| &*difference.finding.path),
+            episode.differences.iter().map(|difference| difference.finding.path.as_str()),
             "not yet",
         )
     });

@@ -590,7 +590,7 @@ fn table_row(row: &ClaimRow<'_>, now: Timestamp) -> Markup {
             @match row.episode().zip(row.worst()) {
                 Some((episode, worst)) => {
                     td role="cell" data-label="What" {
-                        (field_paths(episode.differences.iter().map(|difference| &*difference.finding.path)))
+                        (field_paths(episode.differences.iter().map(|difference| difference.finding.path.as_str())))
                         span.detail { (worst.field) }
                     }
                     td role="cell" data-label="By" { (tool(worst.actor, worst.manager)) }

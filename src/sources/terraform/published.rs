@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::state::TerraformState;
 use crate::{
-    diff::{is_redacted, pack, redact, unpack},
+    diff::{Digests, Node, pack, redact_value, unpack},
     sources::{inflate::json_fault, scopes::is_built_in},
     types::{
         BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, PackedJson, RedactionKey, SkippedResource,
@@ -49,6 +49,7 @@ impl PublishedBaseline {
             if let Some(packed) = object.body.packed_mut() {
                 let mut document = unpack(packed);
                 redact_private(&key, &object.object, &mut document);
+                redact_ambiguous(&key, &mut document);
                 *packed = pack(&document);
             }
         }
@@ -128,15 +129,52 @@ enum StoredBody {
     Opaque(#[serde(deserialize_with = "reason_or_unreadable")] UnknownReason),
 }
 
+/// In the published format, a redacted value is a string: a control character and its digests.
 mod plain_json {
-    use super::{Deserialize, Deserializer, PackedJson, Serialize, Serializer, Value, pack, unpack};
+    use super::{
+        Deserialize, Deserializer, PackedJson, Serialize, Serializer, Value, pack, to_node, to_value, unpack,
+    };
 
     pub(super) fn serialize<S: Serializer>(packed: &PackedJson, serializer: S) -> Result<S::Ok, S::Error> {
-        unpack(packed).serialize(serializer)
+        to_value(&unpack(packed)).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PackedJson, D::Error> {
-        Value::deserialize(deserializer).map(|document| pack(&document))
+        Value::deserialize(deserializer).map(|document| pack(&to_node(document)))
+    }
+}
+
+const REDACTED: char = '\u{1}';
+
+fn to_value(node: &Node) -> Value {
+    node.to_value(&|digests| format!("{REDACTED}{}", digests.to_text()))
+}
+
+fn to_node(value: Value) -> Node {
+    match value {
+        Value::String(text) => match published_digests(&text) {
+            Some(digests) => Node::Redacted(digests.into()),
+            None => Node::String(text),
+        },
+        Value::Array(elements) => elements.into_iter().map(to_node).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, member)| (name, to_node(member))).collect(),
+        scalar => Node::from(scalar),
+    }
+}
+
+fn published_digests(text: &str) -> Option<Digests> {
+    text.strip_prefix(REDACTED).and_then(Digests::parse)
+}
+
+/// Redacts plain strings that would be read as redacted values. They still equal the same live string.
+fn redact_ambiguous(key: &RedactionKey, value: &mut Node) {
+    match value {
+        Node::Array(elements) => elements.iter_mut().for_each(|element| redact_ambiguous(key, element)),
+        Node::Object(members) => members.values_mut().for_each(|member| redact_ambiguous(key, member)),
+        Node::String(text) if published_digests(text).is_some() => {
+            redact_value(std::slice::from_ref(key), value);
+        }
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
     }
 }
 
@@ -205,9 +243,9 @@ const PRIVATE: &[&str] = &[
 const VARIABLES: &[&str] = &["env", "http_header", "httpHeaders"];
 
 /// Redacts environment variables, annotations, data and arguments, and all strings of custom resources.
-fn redact_private(key: &RedactionKey, object: &ObjectRef, body: &mut Value) {
+fn redact_private(key: &RedactionKey, object: &ObjectRef, body: &mut Node) {
     let is_custom = !is_built_in(&object.group);
-    let Value::Object(members) = body else { return };
+    let Node::Object(members) = body else { return };
     for (name, member) in members {
         match name.as_str() {
             "apiVersion" | "kind" => {}
@@ -218,7 +256,7 @@ fn redact_private(key: &RedactionKey, object: &ObjectRef, body: &mut Value) {
     }
 }
 
-fn redact_member(key: &RedactionKey, name: &str, member: &mut Value) {
+fn redact_member(key: &RedactionKey, name: &str, member: &mut Node) {
     if VARIABLES.contains(&name) {
         redact_values(key, member);
     } else if PRIVATE.contains(&name) {
@@ -228,18 +266,18 @@ fn redact_member(key: &RedactionKey, name: &str, member: &mut Value) {
     }
 }
 
-fn redact_members(key: &RedactionKey, value: &mut Value) {
+fn redact_members(key: &RedactionKey, value: &mut Node) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_members(key, element)),
-        Value::Object(members) => {
+        Node::Array(elements) => elements.iter_mut().for_each(|element| redact_members(key, element)),
+        Node::Object(members) => {
             members.iter_mut().for_each(|(name, member)| redact_member(key, name, member));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
     }
 }
 
 /// Redacts the values of environment variables, not their names.
-fn redact_values(key: &RedactionKey, variables: &mut Value) {
+fn redact_values(key: &RedactionKey, variables: &mut Node) {
     for variable in variables.as_array_mut().into_iter().flatten() {
         if let Some(value) = variable.get_mut("value") {
             redact_strings(key, value);
@@ -248,23 +286,25 @@ fn redact_values(key: &RedactionKey, variables: &mut Value) {
 }
 
 /// Redacts all strings but names, which identify list elements, and the records of absent attributes.
-fn redact_custom(key: &RedactionKey, value: &mut Value) {
+fn redact_custom(key: &RedactionKey, value: &mut Node) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_custom(key, element)),
-        Value::Object(members) => {
+        Node::Array(elements) => elements.iter_mut().for_each(|element| redact_custom(key, element)),
+        Node::Object(members) => {
             let values = members.iter_mut().filter(|(name, _)| *name != "name" && !name.starts_with('('));
             values.for_each(|(_, member)| redact_custom(key, member));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => redact_strings(key, value),
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {
+            redact_strings(key, value);
+        }
     }
 }
 
-fn redact_strings(key: &RedactionKey, value: &mut Value) {
+fn redact_strings(key: &RedactionKey, value: &mut Node) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_strings(key, element)),
-        Value::Object(members) => members.values_mut().for_each(|member| redact_strings(key, member)),
-        Value::String(text) if !text.is_empty() && !is_redacted(text) => *text = redact(key, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Node::Array(elements) => elements.iter_mut().for_each(|element| redact_strings(key, element)),
+        Node::Object(members) => members.values_mut().for_each(|member| redact_strings(key, member)),
+        Node::String(_) => redact_value(std::slice::from_ref(key), value),
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::Redacted(_) => {}
     }
 }
 
@@ -279,10 +319,11 @@ pub fn random_key() -> io::Result<RedactionKey> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::redact_private;
+    use super::{Digests, Node, redact_ambiguous, redact_private, to_node, to_value};
     use crate::types::{ObjectRef, RedactionKey};
 
-    fn redacted(group: &str, mut body: Value) -> String {
+    fn redacted(group: &str, body: Value) -> String {
+        let mut body = Node::from(body);
         let object = ObjectRef::new(group, "v1", "Any", "shop", "a");
         redact_private(&RedactionKey::new([1; 32]), &object, &mut body);
         body.to_string()
@@ -310,5 +351,20 @@ mod tests {
             json!({"kind": "Any", "metadata": {"name": "a"}, "spec": {"teeth": 12, "users": [{"token": "hunter2"}]}}),
         );
         assert!(!text.contains("hunter2") && text.contains("12") && text.contains("\"Any\""), "{text}");
+    }
+    /// An exporter before this one wrote the same texts.
+    #[test]
+    fn published_text_of_a_redacted_value_is_read_and_no_plain_string_is() {
+        let key = RedactionKey::new([1; 32]);
+        let amount = key.digest(b"\x01250000000");
+        let text = format!("\u{1}{}\u{1}{amount}", key.digest(b"250m"));
+        let redacted = Node::Redacted(Digests::of_text(std::slice::from_ref(&key), "250m").into());
+        assert_eq!((to_node(json!([text])), to_value(&redacted)), (Node::Array(vec![redacted]), json!(text)));
+        let mut forged = Node::from(json!({"a": text, "b": "\u{1}left", "c": "left"}));
+        redact_ambiguous(&key, &mut forged);
+        let read = to_node(to_value(&forged));
+        assert_eq!(read, forged);
+        assert_eq!(read["a"], Node::Redacted(Digests::of_text(std::slice::from_ref(&key), &text).into()));
+        assert_eq!((&read["b"], &read["c"]), (&Node::from("\u{1}left"), &Node::from("left")));
     }
 }

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{
     diff::{
-        is_secret,
+        Node, is_secret,
         manifest::normalize,
-        pack, redact_all, redact_binary_data, redact_last_applied, redact_secret, retain_members,
+        pack, redact_all, redact_binary_data, redact_last_applied, redact_secret,
         terraform::{
             PART_TYPES, gvk_of, record_absent_attributes, record_unset_fields, redact_field,
             sensitive_attributes,
@@ -23,10 +23,10 @@ pub(super) struct ResourceInstance<'a> {
     pub(super) address: Box<str>,
     pub(super) resource_type: &'a str,
     pub(super) schema_version: u64,
-    pub(super) attributes: Value,
+    pub(super) attributes: Node,
     /// Paths of attributes that the state marks as sensitive.
     pub(super) sensitive: Vec<Box<str>>,
-    pub(super) identity: Option<Value>,
+    pub(super) identity: Option<Node>,
 }
 
 /// The newest schema version of the provider that can be compared.
@@ -64,7 +64,7 @@ fn from_attributes(
     let uid = attributes["metadata"][0]["uid"].as_str().filter(|uid| !uid.is_empty()).map(Into::into);
     // Old versions of Terraform do not store the marks of the provider's schema.
     let by_schema =
-        sensitive_attributes(resource_type).into_iter().filter(|name| attributes.get(*name).is_some());
+        sensitive_attributes(resource_type).into_iter().filter(|name| attributes.get(name).is_some());
     sensitive.extend(by_schema.map(Into::into));
     if is_secret(&object.group, &object.kind) {
         redact_binary_data(key, &mut attributes);
@@ -90,16 +90,19 @@ fn from_document(instance: ResourceInstance<'_>, key: &RedactionKey) -> Result<D
     let ResourceInstance { address, resource_type, mut attributes, sensitive, .. } = instance;
     let is_manifest = resource_type == "kubernetes_manifest";
     let mut document = if is_manifest {
-        let mut object = attributes["object"].take();
+        let mut object = attributes.take_member("object");
         // A state stores type and value, `terraform show -json` only the value.
-        if object.get("type").is_some_and(Value::is_array) { object["value"].take() } else { object }
+        if object["type"].as_array().is_some() { object.take_member("value") } else { object }
     } else {
         // Like Go, read `0644` as octal.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         let text = attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?;
-        serde_saphyr::from_str_with_options(text, options).map_err(|_| SkipReason::Unreadable)?
+        let document: Value =
+            serde_saphyr::from_str_with_options(text, options).map_err(|_| SkipReason::Unreadable)?;
+        Node::from(document)
     };
-    let mut object = object_of_document(&document).ok_or(SkipReason::NoIdentity)?;
+    let object = object_of_document(|pointer| document.pointer(pointer).and_then(Node::as_str));
+    let mut object = object.ok_or(SkipReason::NoIdentity)?;
     // The provider may override the namespace of the body.
     if let Some(namespace) =
         attributes["namespace"].as_str().filter(|namespace| !namespace.is_empty() && !is_manifest)
@@ -140,38 +143,41 @@ fn document_paths(sensitive: &[Box<str>]) -> Vec<Box<str>> {
     inside.collect()
 }
 
-fn sensitive_fields(attributes: &Value) -> Vec<Box<str>> {
-    let fields = attributes["sensitive_fields"].as_array().map_or(&[][..], Vec::as_slice);
-    fields.iter().filter_map(Value::as_str).map(Into::into).collect()
+fn sensitive_fields(attributes: &Node) -> Vec<Box<str>> {
+    let fields = attributes["sensitive_fields"].elements();
+    fields.iter().filter_map(Node::as_str).map(Into::into).collect()
 }
 
 /// In schema version 0, limits and requests are blocks: `[{"cpu": "1"}]`.
-fn upgrade_resources(value: &mut Value) {
+fn upgrade_resources(value: &mut Node) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(upgrade_resources),
-        Value::Object(members) => {
+        Node::Array(elements) => elements.iter_mut().for_each(upgrade_resources),
+        Node::Object(members) => {
             for (name, member) in members.iter_mut() {
-                if let ("limits" | "requests", Value::Array(blocks)) = (name.as_str(), &mut *member) {
-                    *member = blocks.first_mut().map_or(Value::Null, Value::take);
-                    if let Value::Object(amounts) = member {
-                        amounts.retain(|_, amount| amount.as_str().is_some_and(|amount| !amount.is_empty()));
+                if let ("limits" | "requests", Node::Array(blocks)) = (name.as_str(), &mut *member) {
+                    *member = blocks.first_mut().map(std::mem::take).unwrap_or_default();
+                    if let Node::Object(amounts) = member {
+                        amounts.retain(|_, amount| match amount {
+                            Node::String(text) => !text.is_empty(),
+                            amount => matches!(amount, Node::Redacted(_)),
+                        });
                     }
                 } else {
                     upgrade_resources(member);
                 }
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
     }
 }
 
 /// Removes nulls and empty lists, since states contain every attribute.
-fn prune(value: &mut Value) {
-    retain_members(value, &|_, member| !member.is_null() && *member != Value::Array(Vec::new()));
+fn prune(value: &mut Node) {
+    value.retain_members(&|_, member| !member.is_null() && *member != Node::Array(Vec::new()));
 }
 
 /// Identifies the object of a resource; `None` if the state does not name it.
-fn object_of(resource_type: &str, attributes: &Value, identity: Option<&Value>) -> Option<ObjectRef> {
+fn object_of(resource_type: &str, attributes: &Node, identity: Option<&Node>) -> Option<ObjectRef> {
     if let Some((group, version, kind)) = gvk_of(resource_type) {
         return object_name(group, version, kind, attributes, identity);
     }
@@ -190,15 +196,15 @@ fn object_name(
     group: &str,
     version: &str,
     kind: &str,
-    attributes: &Value,
-    identity: Option<&Value>,
+    attributes: &Node,
+    identity: Option<&Node>,
 ) -> Option<ObjectRef> {
     let metadata = &attributes["metadata"][0];
     let id = attributes["id"].as_str().filter(|id| !id.contains('=')).unwrap_or_default();
     let (id_namespace, id_name) = id.split_once('/').unwrap_or(("", id));
     let find = |name: &str, from_id: &'_ str| {
         let recorded = [identity.map(|identity| &identity[name]), Some(&metadata[name])];
-        let mut recorded = recorded.into_iter().flatten().filter_map(Value::as_str);
+        let mut recorded = recorded.into_iter().flatten().filter_map(Node::as_str);
         recorded.find(|text| !text.is_empty()).unwrap_or(from_id).to_owned()
     };
     let (namespace, name) = (find("namespace", id_namespace), find("name", id_name));
@@ -256,17 +262,17 @@ fn path_of(steps: &[Value]) -> Box<str> {
 }
 
 /// Replaces values at a path by digests, in all elements of the lists on the path.
-fn redact_at(key: &RedactionKey, value: &mut Value, path: &str) {
+fn redact_at(key: &RedactionKey, value: &mut Node, path: &str) {
     if path.is_empty() {
         return redact_all(key, value);
     }
-    if let Value::Array(elements) = value {
+    if let Node::Array(elements) = value {
         elements.iter_mut().for_each(|element| redact_at(key, element, path));
         return;
     }
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     match value {
-        Value::Object(members) => {
+        Node::Object(members) => {
             if let Some(member) = members.get_mut(first) {
                 redact_at(key, member, rest);
             } else if !members.is_empty() {
@@ -274,8 +280,10 @@ fn redact_at(key: &RedactionKey, value: &mut Value, path: &str) {
                 members.values_mut().for_each(|member| redact_all(key, member));
             }
         }
-        Value::Null => {}
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => redact_all(key, value),
+        Node::Null => {}
+        Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) | Node::Array(_) => {
+            redact_all(key, value);
+        }
     }
 }
 
@@ -283,11 +291,12 @@ fn redact_at(key: &RedactionKey, value: &mut Value, path: &str) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{RedactionKey, object_of, redact_at, sensitive_marks, sensitive_paths};
+    use super::{Node, RedactionKey, object_of, redact_at, sensitive_marks, sensitive_paths};
 
     #[track_caller]
     fn check(resource_type: &str, attributes: &Value, identity: Option<&Value>, expected: &str) {
-        let object = object_of(resource_type, attributes, identity).unwrap();
+        let (attributes, identity) = (Node::from(attributes.clone()), identity.cloned().map(Node::from));
+        let object = object_of(resource_type, &attributes, identity.as_ref()).unwrap();
         let text = format!(
             "{}/{} {} {}/{}",
             object.group, object.version, object.kind, object.namespace, object.name
@@ -310,8 +319,8 @@ mod tests {
         let labels = json!({"id": "apiVersion=apps/v1,kind=Deployment,name=web", "api_version": "apps/v1", "kind": "Deployment",
             "metadata": [{"name": "web", "namespace": "shop"}]});
         check("kubernetes_labels", &labels, None, "apps/v1 Deployment shop/web");
-        assert!(object_of("kubernetes_labels", &json!({}), None).is_none());
-        assert!(object_of("kubernetes_deployment", &json!({"metadata": 7}), None).is_none());
+        assert!(object_of("kubernetes_labels", &Node::from(json!({})), None).is_none());
+        assert!(object_of("kubernetes_deployment", &Node::from(json!({"metadata": 7})), None).is_none());
     }
 
     #[test]
@@ -330,10 +339,10 @@ mod tests {
     #[test]
     fn marked_values_are_redacted_in_lists_and_maps() {
         let key = RedactionKey::new([1; 32]);
-        let mut value = json!({"spec": [{"a": "hunter2", "b": "x"}, {"a": {"c": "hunter2"}}]});
+        let mut value = Node::from(json!({"spec": [{"a": "hunter2", "b": "x"}, {"a": {"c": "hunter2"}}]}));
         redact_at(&key, &mut value, "spec.a");
         assert!(!value.to_string().contains("hunter") && value["spec"][0]["b"] == "x");
-        let mut value = json!({"spec": "hunter2"});
+        let mut value = Node::from(json!({"spec": "hunter2"}));
         redact_at(&key, &mut value, "");
         assert!(!value.to_string().contains("hunter"));
     }

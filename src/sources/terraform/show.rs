@@ -64,13 +64,14 @@ fn decode_instance(
     schema_version: u64,
     key: &RedactionKey,
 ) -> Result<DecodedPart, BaselineFault> {
-    let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| BaselineFault::Unreadable);
+    let unreadable = |_| BaselineFault::Unreadable;
+    let marks: Value = serde_json::from_str(marks).map_err(unreadable)?;
     let instance = ResourceInstance {
         address: address.into(),
         resource_type,
         schema_version,
-        attributes: parse(values)?,
-        sensitive: sensitive_marks(&parse(marks)?),
+        attributes: serde_json::from_str(values).map_err(unreadable)?,
+        sensitive: sensitive_marks(&marks),
         identity: None,
     };
     Ok(object_or_skipped(instance, key))

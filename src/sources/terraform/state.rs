@@ -11,6 +11,7 @@ use super::{
     show,
 };
 use crate::{
+    diff::Node,
     sources::{
         document_reader::{DecodeCache, DecodedPart},
         driver::BaselineReader,
@@ -291,10 +292,10 @@ struct StateInstance {
     #[serde(default)]
     schema_version: u64,
     #[serde(default)]
-    attributes: Value,
+    attributes: Node,
     #[serde(default)]
     sensitive_attributes: Value,
-    identity: Option<Value>,
+    identity: Option<Node>,
 }
 
 fn decode_instance(

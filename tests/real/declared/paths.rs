@@ -25,10 +25,13 @@ fn step<'a>(segment: &Segment, pointer: &str, at: &'a Value) -> Vec<(String, &'a
         Segment::Field(_) => false,
         Segment::Index(other) => index == *other,
         Segment::Value(value) => *text(element) == **value,
-        Segment::Element(keys) => keys.iter().all(|(key, value)| *text(&element[&**key]) == **value),
+        Segment::Element(keys) => keys.iter().all(|(key, value)| *text(&element[key.as_str()]) == **value),
     };
     if let Segment::Field(name) = segment {
-        return vec![(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), &at[&**name])];
+        return vec![(
+            format!("{pointer}/{}", name.as_str().replace('~', "~0").replace('/', "~1")),
+            &at[name.as_str()],
+        )];
     }
     let elements = at.as_array().into_iter().flatten().enumerate();
     let matching = elements.filter(|(index, element)| is_it(*index, element));

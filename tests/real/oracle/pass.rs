@@ -7,7 +7,6 @@ use std::{
 };
 
 use drift_exporter::{
-    diff::{manifest::Schemas, terraform::compare},
     sources::terraform::decode,
     types::{DeclaredObject, RedactionKey},
 };
@@ -21,6 +20,7 @@ use super::{
 };
 use crate::support::{
     cluster::{Cluster, User},
+    diff::diff,
     terraform::{Provider, Terraform},
 };
 
@@ -75,8 +75,7 @@ impl<'a> Pass<'a> {
             of_terraform.into_iter().map(|(address, changed)| format!("{address}: {changed:?}"));
         let of_exporter = self.running_exporter().wait_for_problems(self.serial);
         let found = self.declared.iter().flat_map(|(address, object)| {
-            let findings =
-                compare(object, &self.objects.get(object), &Schemas::default()).findings.into_iter();
+            let findings = diff(object, &self.objects.get(object)).findings.into_iter();
             findings.map(move |finding| format!("{address}: {finding:?}"))
         });
         let found = found.chain(of_exporter).collect();
@@ -96,7 +95,7 @@ impl<'a> Pass<'a> {
             let drift = self.changes();
             for (address, edit, original, edited) in made {
                 let object = &self.declared[address];
-                let comparison = compare(object, &edited, &Schemas::default());
+                let comparison = diff(object, &edited);
                 let drifted = self.running_exporter().drifted(object, &edited["metadata"]["resourceVersion"]);
                 matrix.record(EditResult {
                     running_exporter: drifted,
@@ -116,8 +115,7 @@ impl<'a> Pass<'a> {
         for edit in edits {
             let address = format!("{}[0]", edit.resource);
             if let Some(edited) = self.make_edit(&address, edit, matrix) {
-                let seen =
-                    !compare(&self.declared[&address], &edited, &Schemas::default()).findings.is_empty();
+                let seen = !diff(&self.declared[&address], &edited).findings.is_empty();
                 assert!(seen, "{address} {} is not seen", edit.patch);
             }
         }
