@@ -22,6 +22,7 @@ pub use self::{
         InProcessExporter, ReadableSecrets, SyncProgress, default_settings, limit_sources,
         limit_to_namespace, readable_secrets, reads_all_namespaces,
     },
+    events::drift_event,
 };
 
 use self::{
