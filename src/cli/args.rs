@@ -496,6 +496,9 @@ pub(super) struct HashArgs {
     /// How to hash [default: tfdrift-v1 for Deployments and Services, jcs-v1 for other kinds].
     #[arg(short, long, value_name = "NAME")]
     pub(super) algorithm: Option<Algorithm>,
+    /// What annotations begin with that are not hashed; the same as the exporter's setting sources.annotation.prefix.
+    #[arg(long, value_name = "HOST", default_value = "tfdrift.jin.dev", value_parser = label_prefix)]
+    pub(super) prefix: String,
 }
 
 #[derive(Debug, Args)]

@@ -15,14 +15,14 @@ use super::{
     output::{Console, block_on},
 };
 use crate::{
-    config::Settings,
     diff::{Algorithm, fingerprint},
     sources::read_objects,
     types::Kind,
 };
 
 pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome, String> {
-    let mut hasher = Hasher { console, algorithm: arguments.algorithm, outcome: Outcome::Success };
+    let (algorithm, prefix) = (arguments.algorithm, &*arguments.prefix);
+    let mut hasher = Hasher { console, algorithm, prefix, outcome: Outcome::Success };
     for file in &arguments.files {
         hasher.hash_file(file)?;
     }
@@ -35,6 +35,7 @@ pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome
 struct Hasher<'a> {
     console: &'a mut Console,
     algorithm: Option<Algorithm>,
+    prefix: &'a str,
     outcome: Outcome,
 }
 
@@ -89,7 +90,7 @@ impl Hasher<'_> {
             Err(missing) => return self.print_problem(format_args!("{origin}: missing field {missing}")),
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
-        match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
+        match fingerprint(algorithm, &kind, &object.to_string(), self.prefix) {
             Ok(digest) => {
                 let hash = algorithm.record(digest);
                 self.console.print(format_args!("{hash}  {} {name}\n", kind.kind))
