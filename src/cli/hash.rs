@@ -12,6 +12,7 @@ use super::{
     Outcome,
     args::HashArgs,
     client::{ClusterClient, LiveLookup},
+    error::CliError,
     output::{Console, block_on},
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     types::Kind,
 };
 
-pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (algorithm, prefix) = (arguments.algorithm, &*arguments.prefix);
     let mut hasher = Hasher { console, algorithm, prefix, outcome: Outcome::Success };
     for file in &arguments.files {
@@ -40,7 +41,7 @@ struct Hasher<'a> {
 }
 
 impl Hasher<'_> {
-    fn hash_file(&mut self, path: &Path) -> Result<(), String> {
+    fn hash_file(&mut self, path: &Path) -> Result<(), CliError> {
         let (name, text) = if path == Path::new("-") {
             let mut text = String::new();
             ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(|_| text))
@@ -73,7 +74,7 @@ impl Hasher<'_> {
         Ok(())
     }
 
-    async fn hash_live_objects(&mut self, arguments: &HashArgs) -> Result<(), String> {
+    async fn hash_live_objects(&mut self, arguments: &HashArgs) -> Result<(), CliError> {
         let cluster = ClusterClient::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
         for object in &arguments.objects {
             match cluster.get(object).await? {
@@ -84,7 +85,7 @@ impl Hasher<'_> {
         Ok(())
     }
 
-    fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), String> {
+    fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), CliError> {
         let (kind, name) = match identity(object) {
             Ok(identity) => identity,
             Err(missing) => return self.print_problem(format_args!("{origin}: missing field {missing}")),
@@ -99,7 +100,7 @@ impl Hasher<'_> {
         }
     }
 
-    fn print_problem(&mut self, message: impl Display) -> Result<(), String> {
+    fn print_problem(&mut self, message: impl Display) -> Result<(), CliError> {
         if self.outcome == Outcome::Success {
             self.outcome = Outcome::Negative;
         }

@@ -26,16 +26,18 @@ pub use closed_sets::{
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
 pub use difference::{Difference, FieldManager, Finding};
-pub use event::{DownReason, Event, ObjectFilter, Unwatched, WatchHealth, WatchMode, WatchPlan, WatchSpec};
-pub use field_path::{FieldPath, PathError, PathPattern, Segment};
+pub use event::{
+    DownReason, Event, HealthState, ObjectFilter, Unwatched, WatchHealth, WatchMode, WatchPlan, WatchSpec,
+};
+pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest};
 pub use key::{ObjectKey, ObjectRef, ShortText};
-pub use kind::{ApiVersion, Kind, KindName, ServedKind, ServedKinds, WantedKind};
+pub use kind::{Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind};
 pub use object::{
     Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts, PackedJson, RuleInputs,
 };
 pub use redaction::{RedactionKey, RedactionPolicy, is_within};
-pub use selector::{Glob, LabelSet, NameSet, Scope, Selector};
+pub use selector::{Glob, LabelSet, NameSet, Scope, Selector, SelectorError};
 pub use status::{
     ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,
     StatusReport, TerraformJobSpec,
