@@ -244,8 +244,15 @@ fn is_declared(kind: &Kind) -> bool {
 pub struct ReadableSecrets {
     /// All namespaces if the caller may list Secrets in all of them, or if that cannot be determined.
     pub scope: Scope,
-    /// The namespaces in which Secrets may not be listed, for messages: `3 namespaces`.
-    pub missed: Option<String>,
+    pub missed: Option<MissedNamespaces>,
+}
+
+/// The namespaces in which Secrets may not be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissedNamespaces {
+    /// All but the requested one.
+    Others,
+    Number(usize),
 }
 
 /// Determines in which namespaces Secrets may be listed. If the caller may not list them in all namespaces,
@@ -260,7 +267,7 @@ pub async fn readable_secrets(client: &Client, namespace: Option<&str>, anywhere
         return all();
     }
     let one =
-        |name| ReadableSecrets { scope: Scope::new([name], []), missed: Some("other namespaces".to_owned()) };
+        |name| ReadableSecrets { scope: Scope::new([name], []), missed: Some(MissedNamespaces::Others) };
     if let Some(name) = namespace.filter(|_| !anywhere) {
         return one(name);
     }
@@ -282,11 +289,7 @@ pub async fn readable_secrets(client: &Client, namespace: Option<&str>, anywhere
         // The watch of all namespaces reports that it is forbidden.
         return all();
     }
-    let missed = match count - readable.len() {
-        0 => None,
-        1 => Some("1 namespace".to_owned()),
-        count => Some(format!("{count} namespaces")),
-    };
+    let missed = Some(count - readable.len()).filter(|count| *count > 0).map(MissedNamespaces::Number);
     ReadableSecrets { scope: Scope::new(readable, []), missed }
 }
 

@@ -12,7 +12,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::engine::{EpisodeChange, SnapshotReader, Transition};
+use crate::{
+    engine::{EpisodeChange, SnapshotReader, Transition},
+    types::Source,
+};
 
 /// The API server rejects longer notes.
 const MAX_NOTE_LENGTH: usize = 1024;
@@ -90,19 +93,36 @@ async fn publish_event(recorder: &Recorder, transition: &Transition) {
         uid: Some(transition.uid.to_string()),
         ..ObjectReference::default()
     };
-    let event = Event {
-        type_: EventType::Warning,
-        reason: "TerraformDriftDetected".to_owned(),
-        note: Some(note(transition)),
-        action: "Compare".to_owned(),
-        secondary: None,
-    };
-    match timeout(EVENT_TIMEOUT, recorder.publish(&event, &regarding)).await {
+    match timeout(EVENT_TIMEOUT, recorder.publish(&drift_event(transition), &regarding)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             warn!(object = %key, %error, "Cannot write an Event; RBAC must allow create and patch on events.k8s.io.");
         }
         Err(_) => warn!(object = %key, "Cannot write an Event: the API server does not answer."),
+    }
+}
+
+/// The Event that reports an episode.
+pub fn drift_event(transition: &Transition) -> Event {
+    Event {
+        type_: EventType::Warning,
+        reason: reason(transition.source).to_owned(),
+        note: Some(note(transition)),
+        action: "Compare".to_owned(),
+        secondary: None,
+    }
+}
+
+/// The reason of an Event about drift from a baseline of this source. It is an API: users select Events by it.
+fn reason(source: Source) -> &'static str {
+    match source {
+        Source::Terraform => "TerraformDriftDetected",
+        Source::Helm => "HelmDriftDetected",
+        Source::LastApplied => "LastAppliedDriftDetected",
+        Source::Manifest => "ManifestDriftDetected",
+        Source::StatusHash => "StatusHashDriftDetected",
+        // Any tool may write the annotation. An object that no source claims has no episodes.
+        Source::Annotation | Source::Unclaimed => "DriftDetected",
     }
 }
 

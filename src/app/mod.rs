@@ -19,9 +19,10 @@ pub use self::{
     assemble::{Exporter, Ingest, assemble},
     config_reconciler::{SettingsHandle, SettingsSource},
     direct::{
-        InProcessExporter, ReadableSecrets, SyncProgress, default_settings, limit_sources,
+        InProcessExporter, MissedNamespaces, ReadableSecrets, SyncProgress, default_settings, limit_sources,
         limit_to_namespace, readable_secrets, reads_all_namespaces,
     },
+    events::drift_event,
 };
 
 use self::{
@@ -68,6 +69,8 @@ pub enum AppError {
     History { path: PathBuf, source: io::Error },
     #[error("cannot start the thread that watches the cluster: {0}")]
     Thread(io::Error),
+    #[error("cannot start logging: {0}")]
+    Log(#[from] tracing_subscriber::util::TryInitError),
     #[error(transparent)]
     Demo(#[from] demo::DemoError),
     #[error("the engine stopped unexpectedly; the log above has the reason")]

@@ -19,6 +19,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+use super::AppError;
 use crate::{config::LogLevel, server::LogLines, types::Clock};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -52,7 +53,7 @@ impl LogHandle {
 }
 
 /// Installs the global subscriber. The lines in memory have a level of their own, see [`LogLines::level`].
-pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, String> {
+pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, AppError> {
     let (filter, handle) = reload::Layer::new(env_filter(LogLines::level(level)));
     let stderr_level = Arc::new(Mutex::new(level));
     let lines = LogLines::default();
@@ -68,9 +69,8 @@ pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, String> {
         LogFormat::Text => stderr.with_ansi(colour).boxed(),
         LogFormat::Json => stderr.json().flatten_event(true).boxed(),
     };
-    let started = registry.with(stderr.with_filter(stderr_filter)).try_init();
-    let handle = LogHandle { filter: Some(handle), stderr_level, lines };
-    started.map(|()| handle).map_err(|error| format!("cannot start logging: {error}"))
+    registry.with(stderr.with_filter(stderr_filter)).try_init()?;
+    Ok(LogHandle { filter: Some(handle), stderr_level, lines })
 }
 
 /// Restricts kube and hyper: kube logs whole response bodies on some errors, and those may contain Secrets.

@@ -5,24 +5,22 @@ use jiff::Unit;
 use super::{
     Outcome,
     args::AcceptArgs,
-    explain::{ExplainedClaim, ExplainedObject, Lookup, look_up},
+    error::CliError,
+    explain::{display_name, look_up},
     output::{Console, block_on, escape_control},
+    resources::ClaimView,
 };
 use crate::{
     rules::{AcceptedField, Justification, RuleConfig, RuleSet, acceptance_rules, rules_to_yaml},
-    types::{Clock, FieldValue},
+    server::ObjectView,
+    types::{Clock, FieldValue, VerdictKind},
 };
 
 /// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
-pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outcome, String> {
-    let explained = match block_on(look_up(&arguments.object, &arguments.exporter, console))? {
-        Lookup::Found(_, explained) => explained,
-        Lookup::NotFound(outcome) => return Ok(outcome),
-    };
-    if explained.claims.iter().all(|claim| claim.view.differences.is_empty()) {
-        let reason = escape_control(&why_nothing_differs(&explained));
-        console.report(format_args!("nothing to accept: {reason}"))?;
-        return Ok(Outcome::Negative);
+pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outcome, CliError> {
+    let (_, explained) = block_on(look_up(&arguments.object, &arguments.exporter, console))?;
+    if explained.claims.iter().all(|claim| claim.differences.is_empty()) {
+        return Err(CliError::NothingToAccept(why_nothing_differs(&explained)));
     }
     let expires = Clock::system().now() + arguments.period;
     let expires = expires.round(Unit::Second).unwrap_or(expires).to_string();
@@ -30,11 +28,8 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
         Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
     let rules = acceptance_rules(accepted_fields(&explained.claims), &justification);
     let input = RuleConfig { rules, ..RuleConfig::default() };
-    if let Err(problems) = RuleSet::compile(&input) {
-        return Err(format!(
-            "the generated rule is invalid: {}; please report this bug in drift-exporter",
-            problems[0]
-        ));
+    if let Err(mut problems) = RuleSet::compile(&input) {
+        return Err(CliError::GeneratedRule(Box::new(problems.swap_remove(0))));
     }
     console.print(rules_to_yaml(&input.rules))?;
     let any_value = input.rules.iter().filter(|rule| rule.matches.values.is_empty());
@@ -48,20 +43,20 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
     Ok(Outcome::Success)
 }
 
-fn accepted_fields(claims: &[ExplainedClaim]) -> impl Iterator<Item = AcceptedField<'_>> {
+fn accepted_fields(claims: &[ClaimView]) -> impl Iterator<Item = AcceptedField<'_>> {
     claims.iter().flat_map(|claim| {
-        let (group, kind, namespace, name) = claim.view.object_key();
-        claim.view.differences.iter().map(move |difference| {
+        let (group, kind, namespace, name) = claim.object_key();
+        claim.differences.iter().map(move |difference| {
             let (path, value) = (&*difference.path, FieldValue::from_text(&difference.actual));
             AcceptedField { group, kind, namespace, name, path, value }
         })
     })
 }
 
-fn why_nothing_differs(explained: &ExplainedObject) -> String {
-    let object = explained.display_name();
-    let declared = || explained.claims.iter().map(|claim| &claim.view).filter(|claim| claim.is_declared());
-    if let Some(unknown) = declared().find(|claim| claim.verdict == "unknown") {
+fn why_nothing_differs(explained: &ObjectView<'static>) -> String {
+    let object = display_name(explained);
+    let declared = || explained.claims.iter().filter(|claim| claim.is_declared());
+    if let Some(unknown) = declared().find(|claim| claim.verdict.known() == Some(VerdictKind::Unknown)) {
         let reason = unknown.unknown_reason().unwrap_or_default();
         return format!("{object} cannot be compared with {}, {reason}", unknown.source);
     }

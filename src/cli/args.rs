@@ -10,13 +10,13 @@ use clap_complete::Shell;
 use jiff::SignedDuration;
 use kube::Client;
 
-use super::output::{Console, print_problems};
+use super::error::CliError;
 use crate::{
     app::telemetry::LogFormat,
     config::{LogLevel, Overrides, ShownResources, is_namespace},
     diff::Algorithm,
     server::{Auth, WebConfig},
-    types::{Scope, Selector, Source},
+    types::{Scope, Selector, SelectorError, Source},
     watch::{ClusterConnection, RequiredPermission},
 };
 
@@ -199,17 +199,13 @@ impl WebOptions {
 }
 
 impl WebArgs {
-    /// `None` if the web configuration file is invalid; its problems are then printed to `stderr`.
-    pub(super) fn open(&self, console: &mut Console) -> Result<Option<WebOptions>, String> {
+    pub(super) fn open(&self) -> Result<WebOptions, CliError> {
         let auth = self.web_auth;
-        let Some(path) = &self.web_config_file else { return Ok(Some(WebOptions { config: None, auth })) };
-        match WebConfig::open(path, auth.is_some()) {
-            Ok(config) => Ok(Some(WebOptions { config: Some(config), auth })),
-            Err(problems) => {
-                print_problems(path, "", &problems, console)?;
-                Ok(None)
-            }
-        }
+        let config = self.web_config_file.as_ref().map(|path| {
+            let config = WebConfig::open(path, auth.is_some());
+            config.map_err(|problems| CliError::InvalidFile { path: path.clone(), problems })
+        });
+        Ok(WebOptions { config: config.transpose()?, auth })
     }
 
     pub(super) fn required_permissions(&self) -> Vec<RequiredPermission> {
@@ -282,16 +278,9 @@ pub(super) struct ObjectArgs {
 }
 
 impl ObjectArgs {
-    pub(super) fn resource(&self) -> Result<ResourceArg, String> {
+    pub(super) fn resource(&self) -> Result<ResourceArg, ArgError> {
         let resource = self.object.with_name(self.name.as_deref())?;
-        if resource.name.is_some() {
-            Ok(resource)
-        } else {
-            Err(format!(
-                "`{}` names a kind, not an object; use KIND/NAME, such as deployment/web",
-                resource.kind
-            ))
-        }
+        if resource.name.is_some() { Ok(resource) } else { Err(ArgError::NotAnObject(resource.kind)) }
     }
 }
 
@@ -324,7 +313,7 @@ pub(super) struct GetArgs {
 
 impl GetArgs {
     /// `None` selects all kinds.
-    pub(super) fn resource(&self) -> Result<Option<ResourceArg>, String> {
+    pub(super) fn resource(&self) -> Result<Option<ResourceArg>, ArgError> {
         self.resource.as_ref().map(|resource| resource.with_name(self.name.as_deref())).transpose()
     }
 
@@ -496,6 +485,9 @@ pub(super) struct HashArgs {
     /// How to hash [default: tfdrift-v1 for Deployments and Services, jcs-v1 for other kinds].
     #[arg(short, long, value_name = "NAME")]
     pub(super) algorithm: Option<Algorithm>,
+    /// What annotations begin with that are not hashed; the same as the exporter's setting sources.annotation.prefix.
+    #[arg(long, value_name = "HOST", default_value = "tfdrift.jin.dev", value_parser = label_prefix)]
+    pub(super) prefix: String,
 }
 
 #[derive(Debug, Args)]
@@ -595,64 +587,99 @@ value_enum! {
     Source: &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash],
 }
 
+/// Why an argument cannot be used. clap names the argument.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ArgError {
+    #[error("a namespace consists of lower-case letters, digits and `-`")]
+    Namespace,
+    #[error("leave the flag out to watch all namespaces")]
+    AnyNamespace,
+    #[error("use -A for all namespaces")]
+    AllNamespaces,
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// The form that the argument should have.
+    #[error("expected {0}")]
+    Expected(&'static str),
+    #[error("a name that ends in -part-NUMBER denotes a part of another baseline")]
+    BaselinePart,
+    #[error("invalid duration `{0}`; expected a number and a unit, such as 14d, 12h or 2w")]
+    Duration(String),
+    #[error("`{0}` names a kind, not an object; use KIND/NAME, such as deployment/web")]
+    NotAnObject(String),
+    #[error("unexpected argument `{name}`: {kind}/{first} already names an object")]
+    SecondName { kind: String, first: String, name: String },
+    #[error("invalid address: it contains credentials; use --basic-auth-file or --token-file")]
+    AddressWithCredentials,
+    #[error("invalid address `{0}`; expected a URL such as http://127.0.0.1:10374")]
+    Address(String),
+    #[error("{0} contains no token")]
+    TokenFile(PathBuf),
+    #[error("{0} does not contain USER:PASSWORD")]
+    BasicAuthFile(PathBuf),
+    /// The cause may quote a secret.
+    #[error("cannot use these credentials")]
+    Credentials,
+}
+
 /// Accepts an empty name, which templates render for an unset value.
-fn namespace(text: &str) -> Result<String, String> {
+fn namespace(text: &str) -> Result<String, ArgError> {
     let name = text.trim();
     if name == "*" {
-        return Err("leave the flag out to watch all namespaces".to_owned());
+        return Err(ArgError::AnyNamespace);
     }
     if !name.is_empty() && !is_namespace(name) {
-        return Err("a namespace consists of lower-case letters, digits and `-`".to_owned());
+        return Err(ArgError::Namespace);
     }
     Ok(name.to_owned())
 }
 
 /// Like `namespace`; `-` selects cluster-scoped objects.
-fn namespace_or_none(text: &str) -> Result<String, String> {
+fn namespace_or_none(text: &str) -> Result<String, ArgError> {
     match text {
         "-" => Ok(text.to_owned()),
-        "*" => Err("use -A for all namespaces".to_owned()),
+        "*" => Err(ArgError::AllNamespaces),
         name => namespace(name),
     }
 }
 
-fn selector(text: &str) -> Result<Selector, String> {
+fn selector(text: &str) -> Result<Selector, ArgError> {
     let selector = Selector::parse(text)?;
     if selector.is_empty() {
-        Err("expected a label selector, such as app=web".to_owned())
+        Err(ArgError::Expected("a label selector, such as app=web"))
     } else {
         Ok(selector)
     }
 }
 
 /// A DNS label that cannot be confused with the Secret of a part of another baseline.
-fn baseline_name(text: &str) -> Result<String, String> {
+fn baseline_name(text: &str) -> Result<String, ArgError> {
     if !is_namespace(text) {
-        return Err(
-            "expected at most 63 lower-case letters, digits and `-`, without `-` at either end".to_owned()
-        );
+        return Err(ArgError::Expected(
+            "at most 63 lower-case letters, digits and `-`, without `-` at either end",
+        ));
     }
     if text.rsplit_once("-part-").is_some_and(|(_, number)| number.chars().all(|c| c.is_ascii_digit())) {
-        return Err("a name that ends in -part-NUMBER denotes a part of another baseline".to_owned());
+        return Err(ArgError::BaselinePart);
     }
     Ok(text.to_owned())
 }
 
-fn label_prefix(text: &str) -> Result<String, String> {
+fn label_prefix(text: &str) -> Result<String, ArgError> {
     let is_dns_name = text.len() <= 253 && text.split('.').all(is_namespace);
     if is_dns_name {
         Ok(text.to_owned())
     } else {
-        Err("expected a DNS name, such as tfdrift.jin.dev".to_owned())
+        Err(ArgError::Expected("a DNS name, such as tfdrift.jin.dev"))
     }
 }
 
 /// Reads a boolean from the environment. An empty value, which templates render, is false.
-fn switch(text: &str) -> Result<bool, String> {
+fn switch(text: &str) -> Result<bool, ArgError> {
     match text.to_ascii_lowercase().as_str() {
         "" | "0" | "false" | "no" | "off" => Ok(false),
         "1" | "true" | "yes" | "on" => Ok(true),
-        _ => Err("expected true or false".to_owned()),
+        _ => Err(ArgError::Expected("true or false")),
     }
 }
 
@@ -661,21 +688,20 @@ fn switch(text: &str) -> Result<bool, String> {
 struct OptionalSwitch(Option<bool>);
 
 impl OptionalSwitch {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ArgError> {
         if text.is_empty() { Ok(Self(None)) } else { switch(text).map(|on| Self(Some(on))) }
     }
 }
 
-fn non_empty(text: &str) -> Result<String, String> {
+fn non_empty(text: &str) -> Result<String, ArgError> {
     let text = text.trim();
-    if text.is_empty() { Err("expected a text that is not empty".to_owned()) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(ArgError::Expected("a text that is not empty")) } else { Ok(text.to_owned()) }
 }
 
 /// `14d`, `12h`, `2w`.
-fn period(text: &str) -> Result<SignedDuration, String> {
+fn period(text: &str) -> Result<SignedDuration, ArgError> {
     const MAX_HOURS: i64 = 24 * 366 * 10;
-    let invalid =
-        || format!("invalid duration `{text}`; expected a number and a unit, such as 14d, 12h or 2w");
+    let invalid = || ArgError::Duration(text.to_owned());
     let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(invalid)?;
     let number: i64 = digits.parse().map_err(|_| invalid())?;
     let hours = match unit {
@@ -686,15 +712,15 @@ fn period(text: &str) -> Result<SignedDuration, String> {
     };
     match hours {
         Some(hours) if (1..=MAX_HOURS).contains(&hours) => Ok(SignedDuration::from_hours(hours)),
-        Some(_) => Err("expected at least one hour and at most ten years".to_owned()),
+        Some(_) => Err(ArgError::Expected("at least one hour and at most ten years")),
         None => Err(invalid()),
     }
 }
 
-fn speed(text: &str) -> Result<f32, String> {
+fn speed(text: &str) -> Result<f32, ArgError> {
     match text.parse::<f32>() {
         Ok(speed) if (0.1..=100.0).contains(&speed) => Ok(speed),
-        Ok(_) | Err(_) => Err("expected a number from 0.1 to 100".to_owned()),
+        Ok(_) | Err(_) => Err(ArgError::Expected("a number from 0.1 to 100")),
     }
 }
 
@@ -705,14 +731,14 @@ pub(super) struct ListenAddress {
 }
 
 impl ListenAddress {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ArgError> {
+        let expected = ArgError::Expected("HOST:PORT or :PORT, with a host that resolves");
         if let Some(port) = text.strip_prefix(':') {
-            let port: u16 = port.parse().map_err(|_| format!("invalid port number `{port}`"))?;
+            let port: u16 = port.parse().map_err(|_| expected)?;
             return Ok(Self { candidates: vec![([0_u16; 8], port).into(), ([0_u8; 4], port).into()] });
         }
-        let resolved: Vec<SocketAddr> = std::net::ToSocketAddrs::to_socket_addrs(text)
-            .map_err(|error| format!("expected HOST:PORT or :PORT ({error})"))?
-            .collect();
+        let resolved: Vec<SocketAddr> =
+            std::net::ToSocketAddrs::to_socket_addrs(text).map_err(|_| expected)?.collect();
         Ok(Self { candidates: resolved })
     }
 }
@@ -725,12 +751,12 @@ pub(super) struct ResourceTuple {
 }
 
 impl ResourceTuple {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ArgError> {
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
             }
-            _ => Err("expected KIND/NAME, such as deployment/web".to_owned()),
+            _ => Err(ArgError::Expected("KIND/NAME, such as deployment/web")),
         }
     }
 }
@@ -749,24 +775,25 @@ pub(super) struct ResourceArg {
 }
 
 impl ResourceArg {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ArgError> {
         if text.contains('/') {
             return ResourceTuple::parse(text).map(Self::from);
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         if text.is_empty() || !text.chars().all(allowed) {
-            return Err("expected KIND or KIND/NAME, such as deployments or deployment/web".to_owned());
+            return Err(ArgError::Expected("KIND or KIND/NAME, such as deployments or deployment/web"));
         }
         Ok(Self { kind: text.to_owned(), name: None })
     }
 
     /// Supports kubectl's form `KIND NAME`.
-    fn with_name(&self, name: Option<&str>) -> Result<Self, String> {
+    fn with_name(&self, name: Option<&str>) -> Result<Self, ArgError> {
         match (&self.name, name) {
             (_, None) => Ok(self.clone()),
             (None, Some(name)) => ResourceTuple::parse(&format!("{}/{name}", self.kind)).map(Self::from),
             (Some(first), Some(name)) => {
-                Err(format!("unexpected argument `{name}`: {}/{first} already names an object", self.kind))
+                let (kind, first, name) = (self.kind.clone(), first.clone(), name.to_owned());
+                Err(ArgError::SecondName { kind, first, name })
             }
         }
     }

@@ -14,7 +14,8 @@ use serde::Serialize;
 use super::{
     Outcome,
     args::{BaselineArgs, ManifestFormat},
-    output::{Console, write_error},
+    error::CliError,
+    output::{Console, read_error},
 };
 use crate::{
     sources::terraform::{
@@ -23,24 +24,33 @@ use crate::{
     types::{BaselineFault, Clock},
 };
 
-pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Outcome, String> {
+/// Why a state cannot be published.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StateError {
+    #[error(
+        "cannot read a state: standard input is a terminal; pipe `terraform state pull` into it or use -f FILE"
+    )]
+    Terminal,
+    #[error("cannot use {input}: {}", describe_fault(*fault))]
+    Unusable { input: String, fault: BaselineFault },
+    #[error("{input} contains no Kubernetes resource that can be compared: {summary}")]
+    NoResources { input: String, summary: String },
+    #[error("cannot encode the resources of {input}; they may be nested too deeply")]
+    NotEncodable { input: String },
+}
+
+pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (input, bytes) = open_input(arguments.file.as_deref())?;
-    let key = random_key().map_err(|error| format!("cannot generate a redaction key: {error}"))?;
+    let key = random_key().map_err(CliError::RedactionKey)?;
     let text = InflateReader::new(bytes, INFLATE_LIMIT);
     let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
         Ok(state) => state,
-        Err(ReadError::Io(error)) => return Err(format!("cannot read {input}: {error}")),
-        Err(ReadError::Invalid(fault)) => {
-            console.report(format_args!("cannot use {input}: {}", describe_fault(fault)))?;
-            return Ok(Outcome::Negative);
-        }
+        Err(ReadError::Io(source)) => return Err(CliError::Read { name: input, source }),
+        Err(ReadError::Invalid(fault)) => return Err(StateError::Unusable { input, fault }.into()),
     };
     let summary = summary(&state);
     if state.objects.is_empty() {
-        console.report(format_args!(
-            "{input} contains no Kubernetes resource that can be compared: {summary}"
-        ))?;
-        return Ok(Outcome::Negative);
+        return Err(StateError::NoResources { input, summary }.into());
     }
     let now = Clock::system().now();
     let published_at = now.round(Unit::Second).unwrap_or(now);
@@ -49,31 +59,23 @@ pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Out
     let joined = parts.concat();
     let read_back = InflateReader::new(&*joined, INFLATE_LIMIT).and_then(InflateReader::read_to_end);
     if !read_back.is_ok_and(|text| PublishedBaseline::read(&text).as_ref() == Ok(&published)) {
-        console
-            .report(format_args!("cannot encode the resources of {input}; they may be nested too deeply"))?;
-        return Ok(Outcome::Negative);
+        return Err(StateError::NotEncodable { input }.into());
     }
     let secrets = secrets(&published, parts, arguments);
-    let text =
-        encode(&secrets, arguments.output).map_err(|error| format!("cannot encode the Secrets: {error}"))?;
-    console.print(text)?;
-    console.stdout.flush().map_err(write_error)?;
+    console.print(encode(&secrets, arguments.output)?)?;
+    console.stdout.flush().map_err(CliError::Output)?;
     console.report(summary)?;
     Ok(Outcome::Success)
 }
 
 /// The input and its name for messages.
-fn open_input(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), String> {
+fn open_input(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), CliError> {
     match file.filter(|path| *path != Path::new("-")) {
         Some(path) => {
-            let name = path.display().to_string();
-            let opened = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-            Ok((name, Box::new(BufReader::new(opened))))
+            let opened = File::open(path).map_err(|source| read_error(path, source))?;
+            Ok((path.display().to_string(), Box::new(BufReader::new(opened))))
         }
-        None if io::stdin().is_terminal() => Err(
-            "cannot read a state: standard input is a terminal; pipe `terraform state pull` into it or use -f FILE"
-                .to_owned(),
-        ),
+        None if io::stdin().is_terminal() => Err(StateError::Terminal.into()),
         None => Ok(("standard input".to_owned(), Box::new(io::stdin().lock()))),
     }
 }
@@ -167,21 +169,20 @@ fn secrets(published: &PublishedBaseline, parts: Vec<Vec<u8>>, arguments: &Basel
     secrets.collect()
 }
 
-fn encode(secrets: &[Secret], format: ManifestFormat) -> Result<String, String> {
+fn encode(secrets: &[Secret], format: ManifestFormat) -> Result<String, CliError> {
     match (format, secrets) {
-        (ManifestFormat::Json, [secret]) => serde_json::to_string_pretty(secret).map(|text| text + "\n"),
+        (ManifestFormat::Json, [secret]) => Ok(serde_json::to_string_pretty(secret)? + "\n"),
         (ManifestFormat::Json, secrets) => {
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": secrets});
-            serde_json::to_string_pretty(&list).map(|text| text + "\n")
+            Ok(serde_json::to_string_pretty(&list)? + "\n")
         }
         (ManifestFormat::Yaml, secrets) => {
             let mut text = String::new();
             for secret in secrets {
                 text.push_str("---\n");
-                text.push_str(&serde_saphyr::to_string(secret).map_err(|error| error.to_string())?);
+                text.push_str(&serde_saphyr::to_string(secret)?);
             }
-            return Ok(text);
+            Ok(text)
         }
     }
-    .map_err(|error| error.to_string())
 }

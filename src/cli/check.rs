@@ -10,6 +10,7 @@ use schemars::schema_for;
 use super::{
     Outcome,
     args::CheckArgs,
+    error::CliError,
     output::{Console, block_on, load_settings},
 };
 use crate::{
@@ -18,20 +19,14 @@ use crate::{
     watch::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions, client_from},
 };
 
-pub(super) fn run(arguments: &CheckArgs, console: &mut Console) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &CheckArgs, console: &mut Console) -> Result<Outcome, CliError> {
     if arguments.schema {
-        let schema = serde_json::to_string_pretty(&schema_for!(SettingsFile));
-        let schema = schema.map_err(|error| format!("cannot write the schema: {error}"))?;
-        console.print(schema + "\n")?;
+        console.print(serde_json::to_string_pretty(&schema_for!(SettingsFile))? + "\n")?;
         return Ok(Outcome::Success);
     }
     let overrides = Overrides { namespaces: arguments.permissions.namespaces(), ..Overrides::default() };
-    let Some(settings) = load_settings(arguments.config.config_file.as_deref(), &overrides, console)? else {
-        return Ok(Outcome::Negative);
-    };
-    if arguments.permissions.web.open(console)?.is_none() {
-        return Ok(Outcome::Negative);
-    }
+    let settings = load_settings(arguments.config.config_file.as_deref(), &overrides, console)?;
+    arguments.permissions.web.open()?;
     let (kinds, rules) = (settings.wanted_kinds().len(), settings.rules.rules().len());
     console.print(format_args!(
         "settings: fine; {kinds} kinds wanted, {rules} rules with the built-in ones\n"
@@ -65,8 +60,8 @@ pub(super) fn run(arguments: &CheckArgs, console: &mut Console) -> Result<Outcom
 async fn query_permissions(
     arguments: &CheckArgs,
     settings: &Settings,
-) -> Result<Vec<PermissionCheck>, String> {
-    let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
+) -> Result<Vec<PermissionCheck>, CliError> {
+    let client = client_from(&arguments.cluster.connection()).await?;
     let team_rules = settings.team_rules.as_ref().map(|from| {
         RequiredPermission::new("", "configmaps", &["list"], from.scope.within(&settings.scope()))
     });
@@ -81,7 +76,7 @@ async fn query_permissions(
         .chain(sources)
         .chain(arguments.permissions.web.required_permissions())
         .collect();
-    check_permissions(&client, &settings.wanted_kinds(), &permissions).await
+    Ok(check_permissions(&client, &settings.wanted_kinds(), &permissions).await?)
 }
 
 /// Without the kinds that states declare: these are known only after reading the states.

@@ -2,8 +2,8 @@
 //! serve the same API.
 
 use std::{
-    fmt, fs,
-    io::{IsTerminal as _, Write as _},
+    fs,
+    io::{self, IsTerminal as _, Write as _},
     path::Path,
     time::Duration,
 };
@@ -19,17 +19,18 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    args::{ClusterArgs, ExporterArgs, ResourceArg, ResourceTuple, ScopeArgs},
-    output::{Console, load_settings},
-    resources::{CoverageGap, LabelFilter, expand_short_name, unknown_kind_message},
+    args::{ArgError, ClusterArgs, ExporterArgs, ResourceArg, ResourceTuple, ScopeArgs},
+    error::CliError,
+    output::{Console, load_settings, read_error},
+    resources::{CoverageGap, LabelFilter, ListError, UnknownKind, expand_short_name},
 };
 use crate::{
     app::{
-        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, default_settings, limit_sources,
-        limit_to_namespace, readable_secrets, reads_all_namespaces, telemetry::LogHandle,
+        ExporterDeps, InProcessExporter, MissedNamespaces, ReadableSecrets, SyncProgress, default_settings,
+        limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces, telemetry::LogHandle,
     },
     config::{Overrides, Settings, ShownValues},
-    server::Auth,
+    server::{Auth, ProblemView},
     sources::terraform::random_key,
     types::{Clock, Kind, Selector, WatchMode},
     watch::{
@@ -95,8 +96,7 @@ impl NamespaceScope {
 }
 
 impl Query {
-    /// Connects to the exporter that the arguments name, or starts one in this process. `None` if the settings file is
-    /// invalid; its problems are then printed to `stderr`.
+    /// Connects to the exporter that the arguments name, or starts one in this process.
     pub(super) async fn open(
         arguments: &ExporterArgs,
         scope: NamespaceScope,
@@ -104,13 +104,13 @@ impl Query {
         selector: Option<&Selector>,
         mode: WatchMode,
         console: &mut Console,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Self, CliError> {
         let labels = match selector {
             Some(selector) => Some(LabelFilter::connect(selector, arguments).await?),
             None => None,
         };
         match arguments.server.as_deref().filter(|server| !arguments.direct && !server.is_empty()) {
-            Some(address) => Self::remote(address, arguments, scope, resources, labels).await.map(Some),
+            Some(address) => Self::remote(address, arguments, scope, resources, labels).await,
             None => Self::in_process(arguments, scope, resources, labels, mode, console).await,
         }
     }
@@ -121,7 +121,7 @@ impl Query {
         scope: NamespaceScope,
         resources: Vec<ResourceArg>,
         labels: Option<LabelFilter>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CliError> {
         let exporter = ExporterClient::Remote(RemoteExporter::new(address, arguments).await?);
         let targets = resources.into_iter().map(|resource| {
             let resource = ResourceArg { kind: expand_short_name(&resource.kind), ..resource };
@@ -139,19 +139,17 @@ impl Query {
         labels: Option<LabelFilter>,
         mode: WatchMode,
         console: &mut Console,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Self, CliError> {
         let list_started = (mode == WatchMode::Once).then(|| Clock::system().now());
-        let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-        let served = served_kinds(&client, DISCOVERY_TIMEOUT).await;
-        let served = served.map_err(|error| discovery_error(&error))?;
+        let client = client_from(&arguments.cluster.connection()).await?;
+        let served = served_kinds(&client, DISCOVERY_TIMEOUT).await?;
         let served_names: Vec<&str> = served.kinds.iter().map(|served| &*served.kind.kind).collect();
         let kinds = resolve_kinds(&client, &resources, &served_names).await?;
         let file = arguments.config.config_file.as_deref();
-        let settings = match file {
+        let mut settings = match file {
             Some(path) => load_settings(Some(path), &Overrides::default(), console)?,
-            None => Some(default_settings(&served, &kinds, scope.namespace())),
+            None => default_settings(&served, &kinds, scope.namespace()),
         };
-        let Some(mut settings) = settings else { return Ok(None) };
         let mut gaps = limit_settings(&mut settings, file, &scope, &kinds, &client).await?;
         // The user reads the values with their own permissions.
         settings.shown_values = ShownValues::Full;
@@ -170,29 +168,26 @@ impl Query {
         let targets = targets.collect();
         let exporter = ExporterClient::InProcess(Box::new(direct));
         let kinds_are_configured = file.is_some();
-        Ok(Some(Self { exporter, scope, targets, labels, gaps, kinds_are_configured, list_started }))
+        Ok(Self { exporter, scope, targets, labels, gaps, kinds_are_configured, list_started })
     }
-}
-
-fn discovery_error(error: &impl fmt::Display) -> String {
-    format!("cannot discover the cluster's kinds: {error}")
 }
 
 async fn resolve_kinds(
     client: &Client,
     resources: &[ResourceArg],
     served_names: &[&str],
-) -> Result<Vec<Kind>, String> {
+) -> Result<Vec<Kind>, CliError> {
     let mut kinds = Vec::new();
     for (index, ResourceArg { kind, name }) in resources.iter().enumerate() {
-        let found = find_kind(client, kind).await.map_err(|error| discovery_error(&error))?;
+        let found = find_kind(client, kind).await?;
         // `diff deploy web` names two kinds, but probably means deploy/web.
         let previous = index.checked_sub(1).map(|index| &resources[index]);
         let previous = previous.filter(|previous| previous.name.is_none() && name.is_none());
         let hint = previous.map(|previous| format!("; to name an object, use {}/{kind}", previous.kind));
         kinds.push(found.ok_or_else(|| {
-            unknown_kind_message("the cluster has", kind, served_names.iter().copied())
-                + &hint.unwrap_or_default()
+            let mut unknown = UnknownKind::new("the cluster has", kind, served_names.iter().copied());
+            unknown.hint += hint.as_deref().unwrap_or_default();
+            unknown
         })?);
     }
     Ok(kinds)
@@ -206,16 +201,14 @@ async fn limit_settings(
     scope: &NamespaceScope,
     kinds: &[Kind],
     client: &Client,
-) -> Result<Vec<CoverageGap>, String> {
+) -> Result<Vec<CoverageGap>, CliError> {
     // A release or state in any namespace may declare cluster-scoped objects.
     let has_cluster_scoped = kinds.iter().any(|kind| !kind.namespaced);
     let namespace = scope.namespace().filter(|_| !has_cluster_scoped);
     if let (Some(path), Some(name)) = (file, namespace) {
         if !settings.allows_namespace(name) {
-            return Err(format!(
-                "{} excludes namespace `{name}`; choose another one with -n",
-                path.display()
-            ));
+            let (file, namespace) = (path.to_owned(), name.to_owned());
+            return Err(CliError::ExcludedNamespace { file, namespace });
         }
         limit_to_namespace(settings, name);
     }
@@ -226,7 +219,14 @@ async fn limit_settings(
         readable_secrets(client, scope.namespace(), has_cluster_scoped).await;
     limit_sources(settings, &readable);
     let baselines = if namespace.is_none() { "releases and states" } else { "states" };
-    let gap = missed.map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
+    let gap = missed.map(|missed| {
+        let namespaces = match missed {
+            MissedNamespaces::Others => "other namespaces".to_owned(),
+            MissedNamespaces::Number(1) => "1 namespace".to_owned(),
+            MissedNamespaces::Number(count) => format!("{count} namespaces"),
+        };
+        CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden")
+    });
     Ok(gap.into_iter().collect())
 }
 
@@ -236,13 +236,13 @@ async fn start_in_process(
     settings: Settings,
     mode: WatchMode,
     console: &mut Console,
-) -> Result<InProcessExporter, String> {
+) -> Result<InProcessExporter, CliError> {
     let parts = ExporterDeps {
         client,
         settings,
         settings_source: None,
         log: LogHandle::default(),
-        redaction_key: random_key().map_err(|error| format!("cannot generate a redaction key: {error}"))?,
+        redaction_key: random_key().map_err(CliError::RedactionKey)?,
         clock: Clock::system(),
         timing: WatcherConfig { mode, ..WatcherConfig::default() },
         auth: Auth::default(),
@@ -250,7 +250,7 @@ async fn start_in_process(
         history_file: None,
         stop: CancellationToken::new(),
     };
-    let mut direct = InProcessExporter::start(&parts).map_err(|error| error.to_string())?;
+    let mut direct = InProcessExporter::start(&parts)?;
     let is_terminal = std::io::stderr().is_terminal();
     let mut printed = None;
     let synced = direct.wait_until_synced(|progress| {
@@ -264,7 +264,7 @@ async fn start_in_process(
     if printed.is_some() {
         let _ = write!(console.stderr, "\r\u{1b}[2K");
     }
-    synced.map_err(|error| error.to_string())?;
+    synced?;
     Ok(direct)
 }
 
@@ -289,55 +289,59 @@ pub(super) enum ApiResponse {
     NotFound(String),
 }
 
-#[derive(Debug)]
-pub(super) struct RequestError {
-    message: String,
-    /// Retrying gives the same error.
-    pub(super) is_permanent: bool,
+/// Why a request to an exporter fails.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("invalid address `{url}`: {source}")]
+    Url { url: String, source: http::Error },
+    #[error("cannot reach an exporter at {address}: timed out; check --server")]
+    Timeout { address: String },
+    #[error("{}", connection_error(address, &root_cause(source)))]
+    Connection { address: String, source: Box<kube::Error> },
+    #[error("incomplete response of {server}: {source}")]
+    Incomplete { server: String, source: io::Error },
+    #[error("{server} responds {status}: {detail}{}", authentication_hint(*status))]
+    Status { server: String, status: StatusCode, detail: String },
+    #[error("unexpected response of {server}: {source}")]
+    Unexpected { server: String, source: serde_json::Error },
+    #[error("cannot list objects with the labels `{selector}`: {source}")]
+    Labels { selector: Selector, source: ListError },
 }
 
 impl RequestError {
-    pub(super) fn transient(message: String) -> Self {
-        Self { message, is_permanent: false }
+    /// Retrying gives the same error.
+    pub(super) fn is_permanent(&self) -> bool {
+        let retried = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
+        match self {
+            Self::Status { status, .. } => !status.is_server_error() && !retried.contains(status),
+            Self::Url { .. } | Self::Unexpected { .. } => true,
+            Self::Timeout { .. }
+            | Self::Connection { .. }
+            | Self::Incomplete { .. }
+            | Self::Labels { .. } => false,
+        }
     }
 }
 
-/// Errors are permanent unless they are created as transient.
-impl From<String> for RequestError {
-    fn from(message: String) -> Self {
-        Self { message, is_permanent: true }
+fn authentication_hint(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "; authenticate with --token-file or --basic-auth-file",
+        _ => "",
     }
-}
-
-impl From<RequestError> for String {
-    fn from(error: RequestError) -> Self {
-        error.message
-    }
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-#[derive(Deserialize)]
-struct ProblemDetails {
-    detail: String,
 }
 
 impl ExporterClient {
     pub(super) async fn get(&self, path: &str) -> Result<ApiResponse, RequestError> {
         let (head, body) = self.send(path).await?.into_parts();
-        let incomplete =
-            |why: String| RequestError::transient(format!("incomplete response of {}: {why}", self.name()));
+        let incomplete = |source| RequestError::Incomplete { server: self.name(), source };
         let body = read_body(body).await.map_err(incomplete)?;
-        let detail = serde_json::from_slice(&body).map(|ProblemDetails { detail }| detail).ok();
-        match (head.status, detail) {
-            (StatusCode::OK, _) => Ok(ApiResponse::Found(body)),
-            (StatusCode::NOT_FOUND, Some(detail)) => Ok(ApiResponse::NotFound(detail)),
-            (status, Some(detail)) => Err(self.status_error(status, &detail)),
-            (status, None) => Err(self.status_error(status, "the server may not be a drift-exporter")),
+        if head.status == StatusCode::OK {
+            return Ok(ApiResponse::Found(body));
+        }
+        match (head.status, serde_json::from_slice(&body)) {
+            (StatusCode::NOT_FOUND, Ok(ProblemView { detail, .. })) => Ok(ApiResponse::NotFound(detail)),
+            (status, Ok(ProblemView { detail, .. })) => Err(self.status_error(status, &detail)),
+            (status, Err(_)) => Err(self.status_error(status, "the server may not be a drift-exporter")),
         }
     }
 
@@ -345,9 +349,9 @@ impl ExporterClient {
     pub(super) async fn get_json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, RequestError> {
         match self.get(path).await? {
             ApiResponse::Found(body) => {
-                serde_json::from_slice(&body).map_err(|error| self.unexpected_response(&error).into())
+                serde_json::from_slice(&body).map_err(|error| self.unexpected_response(error))
             }
-            ApiResponse::NotFound(detail) => Err(format!("{}: {detail}", self.name()).into()),
+            ApiResponse::NotFound(detail) => Err(self.status_error(StatusCode::NOT_FOUND, &detail)),
         }
     }
 
@@ -359,21 +363,12 @@ impl ExporterClient {
         }
     }
 
-    pub(super) fn unexpected_response(&self, error: &serde_json::Error) -> String {
-        format!("unexpected response of {}: {error}", self.name())
+    pub(super) fn unexpected_response(&self, source: serde_json::Error) -> RequestError {
+        RequestError::Unexpected { server: self.name(), source }
     }
 
     fn status_error(&self, status: StatusCode, detail: &str) -> RequestError {
-        let hint = match status {
-            StatusCode::UNAUTHORIZED => "; authenticate with --token-file or --basic-auth-file",
-            _ => "",
-        };
-        let message = format!("{} responds {status}: {detail}{hint}", self.name());
-        match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => RequestError::transient(message),
-            status if status.is_server_error() => RequestError::transient(message),
-            _ => message.into(),
-        }
+        RequestError::Status { server: self.name(), status, detail: detail.to_owned() }
     }
 
     pub(super) fn is_in_process(&self) -> bool {
@@ -381,10 +376,10 @@ impl ExporterClient {
     }
 
     /// For messages.
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> String {
         match self {
-            Self::Remote(exporter) => &exporter.address,
-            Self::InProcess(_) => "this program",
+            Self::Remote(exporter) => exporter.address.clone(),
+            Self::InProcess(_) => "this program".to_owned(),
         }
     }
 
@@ -393,17 +388,18 @@ impl ExporterClient {
             Self::Remote(exporter) => exporter.send(path).await,
             Self::InProcess(direct) => {
                 let request = Request::get(path).body(Body::empty());
-                Ok(direct.request(request.map_err(|error| format!("invalid path `{path}`: {error}"))?).await)
+                let invalid = |source| RequestError::Url { url: path.to_owned(), source };
+                Ok(direct.request(request.map_err(invalid)?).await)
             }
         }
     }
 }
 
-async fn read_body(body: Body) -> Result<Bytes, String> {
+async fn read_body(body: Body) -> io::Result<Bytes> {
     let mut body = Limited::new(body, MAX_RESPONSE_BYTES);
     let mut bytes = Vec::new();
-    while let Some(frame) = timeout(FRAME_TIMEOUT, body.frame()).await.map_err(|_| "timed out")? {
-        let frame = frame.map_err(|error| error.to_string())?;
+    while let Some(frame) = timeout(FRAME_TIMEOUT, body.frame()).await.map_err(|_| io::ErrorKind::TimedOut)? {
+        let frame = frame.map_err(io::Error::other)?;
         bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
     Ok(bytes.into())
@@ -416,33 +412,30 @@ pub(super) struct RemoteExporter {
 }
 
 impl RemoteExporter {
-    async fn new(address: &str, arguments: &ExporterArgs) -> Result<Self, String> {
+    async fn new(address: &str, arguments: &ExporterArgs) -> Result<Self, CliError> {
         let address = address.trim_end_matches('/').to_owned();
         validate_address(&address)?;
-        let client = client_from_kubeconfig(kubeconfig(&address, arguments)?).await;
-        let client = client.map_err(|error| format!("cannot set up the connection to {address}: {error}"))?;
+        let client = client_from_kubeconfig(&address, kubeconfig(&address, arguments)?).await?;
         Ok(Self { client, address })
     }
 
     /// Returns the response whatever its status is.
     async fn send(&self, path: &str) -> Result<Response<Body>, RequestError> {
-        let Self { client, address } = self;
+        let address = || self.address.clone();
         let request = Request::get(path).body(kube::client::Body::empty());
-        let request = request.map_err(|error| format!("invalid address `{address}{path}`: {error}"))?;
-        let transient = |why: &str| RequestError::transient(connection_error(address, why));
-        let response = timeout(RESPONSE_TIMEOUT, client.send(request)).await;
-        let response = response.map_err(|_| transient("timed out"))?;
-        Ok(response.map_err(|error| transient(&root_cause(&error)))?.map(Body::new))
+        let request = request.map_err(|source| RequestError::Url { url: address() + path, source })?;
+        let response = timeout(RESPONSE_TIMEOUT, self.client.send(request)).await;
+        let response = response.map_err(|_| RequestError::Timeout { address: address() })?;
+        let failed = |source| RequestError::Connection { address: address(), source: Box::new(source) };
+        Ok(response.map_err(failed)?.map(Body::new))
     }
 }
 
-fn validate_address(address: &str) -> Result<(), String> {
+fn validate_address(address: &str) -> Result<(), ArgError> {
     let uri: Option<Uri> = address.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
     if authority.is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err(
-            "invalid address: it contains credentials; use --basic-auth-file or --token-file".to_owned()
-        );
+        return Err(ArgError::AddressWithCredentials);
     }
     // `http` parses an authority with an invalid port, and the client would use the default port instead.
     let is_valid = |uri: &Uri| {
@@ -452,7 +445,7 @@ fn validate_address(address: &str) -> Result<(), String> {
     };
     match uri.as_ref().filter(|uri| is_valid(uri)).and_then(Uri::scheme_str) {
         Some("http" | "https") => Ok(()),
-        _ => Err(format!("invalid address `{address}`; expected a URL such as http://127.0.0.1:10374")),
+        _ => Err(ArgError::Address(address.to_owned())),
     }
 }
 
@@ -478,7 +471,7 @@ fn connection_error(address: &str, why: &str) -> String {
 }
 
 /// Address and credentials as a kubeconfig, for the client that also connects to API servers.
-fn kubeconfig(address: &str, arguments: &ExporterArgs) -> Result<Kubeconfig, String> {
+fn kubeconfig(address: &str, arguments: &ExporterArgs) -> Result<Kubeconfig, CliError> {
     let mut cluster = json!({"server": address});
     if let Some(file) = &arguments.ca_file {
         // Reports a missing file before the first connection.
@@ -497,10 +490,10 @@ fn kubeconfig(address: &str, arguments: &ExporterArgs) -> Result<Kubeconfig, Str
     } else if let Some(file) = &arguments.token_file {
         let text = read_file(file)?;
         let token = Some(text.trim()).filter(|token| !token.is_empty());
-        user["token"] = json!(token.ok_or_else(|| format!("{} contains no token", file.display()))?);
+        user["token"] = json!(token.ok_or_else(|| ArgError::TokenFile(file.clone()))?);
     } else if let Some(file) = &arguments.basic_auth_file {
         let text = read_file(file)?;
-        let invalid = || format!("{} does not contain USER:PASSWORD", file.display());
+        let invalid = || ArgError::BasicAuthFile(file.clone());
         let (name, password) = text.trim_end_matches(['\r', '\n']).split_once(':').ok_or_else(invalid)?;
         (user["username"], user["password"]) = (json!(name), json!(password));
     }
@@ -510,12 +503,11 @@ fn kubeconfig(address: &str, arguments: &ExporterArgs) -> Result<Kubeconfig, Str
         "contexts": [{"name": "exporter", "context": {"cluster": "exporter", "user": "exporter"}}],
         "users": [{"name": "exporter", "user": user}],
     });
-    // The error may quote a secret.
-    serde_json::from_value(config).map_err(|_| "cannot use these credentials".to_owned())
+    Ok(serde_json::from_value(config).map_err(|_| ArgError::Credentials)?)
 }
 
-fn read_file(file: &Path) -> Result<String, String> {
-    fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+fn read_file(file: &Path) -> Result<String, CliError> {
+    fs::read_to_string(file).map_err(|source| read_error(file, source))
 }
 
 /// Gets live objects from a cluster, without an exporter.
@@ -531,28 +523,30 @@ pub(super) enum LiveLookup {
 }
 
 impl ClusterClient {
-    pub(super) async fn connect(arguments: &ClusterArgs, namespace: Option<&str>) -> Result<Self, String> {
-        let client = client_from(&arguments.connection()).await.map_err(|error| error.to_string())?;
+    pub(super) async fn connect(arguments: &ClusterArgs, namespace: Option<&str>) -> Result<Self, CliError> {
+        let client = client_from(&arguments.connection()).await?;
         let namespace = namespace.filter(|name| !name.is_empty());
         let namespace = namespace.unwrap_or_else(|| client.default_namespace()).to_owned();
         Ok(Self { client, namespace })
     }
 
     /// An error concerns the cluster, not only this object.
-    pub(super) async fn get(&self, object: &ResourceTuple) -> Result<LiveLookup, String> {
+    pub(super) async fn get(&self, object: &ResourceTuple) -> Result<LiveLookup, CliError> {
         let ResourceTuple { kind, name } = object;
-        let failed = |why: &dyn fmt::Display| format!("cannot get {object} from the cluster: {why}");
-        let Some(found) = find_kind(&self.client, kind).await.map_err(|error| failed(&error))? else {
+        let found = find_kind(&self.client, kind).await;
+        let found = found.map_err(|source| CliError::Find { object: object.to_string(), source })?;
+        let Some(found) = found else {
             return Ok(LiveLookup::Unavailable(format!("the cluster has no kind `{kind}`")));
         };
         let request = Request::get(object_url(&found, &self.namespace, name)).body(Vec::new());
-        let request = request.map_err(|error| format!("invalid name {object}: {error}"))?;
+        let failed = |source| CliError::Get { object: object.to_string(), source: Box::new(source) };
+        let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
         match self.client.request::<Value>(request).await {
             Ok(value) => Ok(LiveLookup::Object(Box::new(value))),
             Err(kube::Error::Api(status)) => {
                 Ok(LiveLookup::Unavailable(format!("{object}: {}", status.message)))
             }
-            Err(error) => Err(failed(&root_cause(&error))),
+            Err(error) => Err(failed(error)),
         }
     }
 }

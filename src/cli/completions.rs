@@ -11,7 +11,8 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 use super::{
     Outcome,
     args::{CompletionsArgs, ManArgs},
-    output::{Console, write_error},
+    error::CliError,
+    output::Console,
     plugin::{self, with_default_command},
 };
 
@@ -19,12 +20,12 @@ pub(super) fn print_completions(
     arguments: &CompletionsArgs,
     mut command: Command,
     console: &mut Console,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, CliError> {
     // `generate` panics if it cannot write.
     let mut script = Vec::new();
     // Also as a plugin: the shell completes the executable, kubectl completes `kubectl drift`.
     clap_complete::generate(arguments.shell, &mut command, "drift-exporter", &mut script);
-    console.stdout.write_all(&script).map_err(write_error)?;
+    console.stdout.write_all(&script).map_err(CliError::Output)?;
     Ok(Outcome::Success)
 }
 
@@ -32,9 +33,9 @@ pub(super) fn print_man_pages(
     arguments: &ManArgs,
     mut command: Command,
     console: &mut Console,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, CliError> {
     if let Some(folder) = &arguments.dir {
-        let write_error = |error| format!("cannot write man pages to {}: {error}", folder.display());
+        let write_error = |source| CliError::ManPages { folder: folder.clone(), source };
         std::fs::create_dir_all(folder).map_err(write_error)?;
         clap_mangen::generate_to(command, folder).map_err(write_error)?;
         return Ok(Outcome::Success);
@@ -43,11 +44,11 @@ pub(super) fn print_man_pages(
     let page = match &arguments.command {
         Some(name) => {
             let found = command.find_subcommand(name).cloned();
-            found.ok_or_else(|| format!("no command `{name}`; --help lists the commands"))?
+            found.ok_or_else(|| CliError::UnknownCommand(name.clone()))?
         }
         None => command,
     };
-    clap_mangen::Man::new(page).render(&mut console.stdout).map_err(write_error)?;
+    clap_mangen::Man::new(page).render(&mut console.stdout).map_err(CliError::Output)?;
     Ok(Outcome::Success)
 }
 
@@ -111,79 +112,4 @@ fn complete_files_in_shell(command: Command) -> Command {
         _ => argument,
     };
     command.mut_args(with_files).mut_subcommands(complete_files_in_shell)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-
-    use super::{FILES, KUBECTL_COMPLETION, complete_for_kubectl, kubectl_candidates};
-
-    fn words(typed: &[&str]) -> Vec<OsString> {
-        [KUBECTL_COMPLETION].iter().chain(typed).map(OsString::from).collect()
-    }
-
-    fn candidates(typed: &[&str]) -> Vec<String> {
-        let candidates = kubectl_candidates(words(typed)).unwrap();
-        candidates.iter().map(|candidate| candidate.get_value().to_string_lossy().into_owned()).collect()
-    }
-
-    #[track_caller]
-    fn check(typed: &[&str], expected: &[&str]) {
-        assert_eq!(candidates(typed), expected, "{typed:?}");
-    }
-
-    #[test]
-    fn commands_are_completed_as_the_first_word_only() {
-        check(&["ex"], &["explain"]);
-        check(&["rules", ""], &["list", "test", "help"]);
-        check(&["-n", "shop", "ex"], &[]);
-        check(&["-n", "get", ""], &[]);
-        check(&["get", "ex"], &[]);
-        let all = candidates(&[""]);
-        assert!(
-            ["get", "diff", "explain"].iter().all(|name| all.iter().any(|candidate| candidate == name)),
-            "{all:?}"
-        );
-    }
-
-    #[test]
-    fn every_command_has_a_line_of_help() {
-        let mut output = Vec::new();
-        complete_for_kubectl(words(&[""]), &mut output).unwrap();
-        let output = String::from_utf8(output).unwrap();
-        let (commands, directive) = output.trim_end().rsplit_once('\n').unwrap();
-        assert_eq!(directive, ":4");
-        for line in commands.lines() {
-            let (command, help) = line.split_once('\t').unwrap();
-            assert!(!command.is_empty() && !help.is_empty(), "{line}");
-        }
-    }
-
-    #[test]
-    fn options_and_their_values_are_completed() {
-        check(&["--all-"], &["--all-namespaces"]);
-        check(&["get", "--all"], &["--all-namespaces", "--all"]);
-        check(&["get", "-o", ""], &["table", "wide", "json", "yaml", "name"]);
-        check(&["get", "-Ao", "j"], &["json"]);
-        check(&["get", "-nfoo", ""], &[]);
-        check(&["get", "-ojson", "-o", "y"], &["yaml"]);
-        check(&["--output", "y"], &["yaml"]);
-        check(&["--output=y"], &["--output=yaml"]);
-        check(&["get", "-n", ""], &[]);
-        check(&["get", "--", "--all"], &[]);
-        check(&["get", "--", "-o", ""], &[]);
-        check(&["completions", "ba"], &["bash"]);
-        assert!(candidates(&["-"]).contains(&"--namespace".to_owned()));
-    }
-
-    #[test]
-    fn files_are_completed_for_options_and_arguments_that_are_paths() {
-        check(&["get", "--kubeconfig", ""], &[FILES]);
-        check(&["get", "--kubeconfig=x"], &["--kubeconfig=:0"]);
-        check(&["rules", "test", ""], &[FILES]);
-        for typed in [&["get", ""][..], &["get", "-o", ""]] {
-            assert!(!candidates(typed).contains(&FILES.to_owned()), "{typed:?}");
-        }
-    }
 }

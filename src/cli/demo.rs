@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Outcome,
     args::DemoArgs,
+    error::CliError,
     output::{OnHangup, serve_on_runtime, until_signal},
     run::bind,
 };
@@ -27,7 +28,7 @@ fn max_connections(open_files: u64) -> usize {
     usize::try_from(open_files.saturating_sub(RESERVED_FILES)).map_or(usize::MAX, |count| count.max(64))
 }
 
-pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, CliError> {
     let log = telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
     serve_on_runtime(async {
         let page = bind(&arguments.listen)?;

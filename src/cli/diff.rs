@@ -11,24 +11,24 @@ use std::{
 
 use clap::ColorChoice;
 use serde_json::{Map, Value};
+use serde_saphyr::SerializeError;
 use similar::TextDiff;
 
 use super::{
     Outcome,
     args::DiffArgs,
     client::{NamespaceScope, Query},
+    error::CliError,
     get::outcome,
-    output::{Console, block_on, escape_control, write_error},
+    output::{Console, block_on, escape_control},
     resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
 };
-use crate::types::{FieldPath, Segment, ShortText, ValueDigest, WatchMode};
+use crate::types::{FieldPath, Segment, ShortText, ValueDigest, VerdictKind, WatchMode};
 
-pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome, String> {
-    let Some((rows, outcome)) = block_on(fetch(arguments, console))? else {
-        return Ok(Outcome::Error);
-    };
+pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome, CliError> {
+    let (rows, outcome) = block_on(fetch(arguments, console))?;
     let drifted = rows.iter().map(|row| &row.claim).filter(|claim| claim.is_drifted());
-    let diffs = drifted.map(ClaimDiff::new).collect::<Result<Vec<ClaimDiff>, String>>()?;
+    let diffs = drifted.map(ClaimDiff::new).collect::<Result<Vec<ClaimDiff>, CliError>>()?;
     match env::var(EXTERNAL_DIFF).ok().filter(|program| !program.is_empty()) {
         Some(program) if !diffs.is_empty() => run_external_diff(&program, &diffs, console),
         Some(_) | None => {
@@ -42,23 +42,19 @@ pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome
     }
 }
 
-async fn fetch(
-    arguments: &DiffArgs,
-    console: &mut Console,
-) -> Result<Option<(Vec<ClaimRow>, Outcome)>, String> {
+async fn fetch(arguments: &DiffArgs, console: &mut Console) -> Result<(Vec<ClaimRow>, Outcome), CliError> {
     let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
     let resources = arguments.resources.clone();
     let selector = arguments.selector.as_ref();
-    let query =
+    let mut query =
         Query::open(&arguments.exporter, scope, resources, selector, WatchMode::Once, console).await?;
-    let Some(mut query) = query else { return Ok(None) };
     let (rows, gaps) = fetch_claims(&mut query).await?;
     let status = ExporterStatus::fetch(&query, gaps).await?;
     let outcome = outcome(&query, &rows, &status)?;
     for line in incomparable(&query, &rows, &status).into_iter().chain(status.gap_summary()) {
         console.note(line)?;
     }
-    Ok(Some((rows, outcome)))
+    Ok((rows, outcome))
 }
 
 /// Lines for objects that were not found or could not be compared, which a diff cannot show.
@@ -73,7 +69,8 @@ fn incomparable(query: &Query, rows: &[ClaimRow], status: &ExporterStatus) -> Ve
     if rows.is_empty() && lines.is_empty() {
         lines.push("nothing found".to_owned());
     }
-    let unknown = rows.iter().map(|row| &row.claim).filter(|claim| claim.verdict == "unknown");
+    let unknown =
+        rows.iter().map(|row| &row.claim).filter(|claim| claim.verdict.known() == Some(VerdictKind::Unknown));
     lines.extend(unknown.map(|claim| {
         let namespace = &claim.namespace;
         let location = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
@@ -94,11 +91,11 @@ struct ClaimDiff {
 }
 
 impl ClaimDiff {
-    fn new(claim: &ClaimView) -> Result<Self, String> {
-        let ClaimView { api_version, kind, namespace, name, .. } = claim;
-        let parts = [&api_version.replace('/', "."), kind, namespace, name];
-        let parts: Vec<&str> =
-            parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    fn new(claim: &ClaimView) -> Result<Self, CliError> {
+        let ClaimView { api_version, kind, namespace, resource_name, .. } = claim;
+        let api_version = api_version.replace('/', ".");
+        let parts = [&*api_version, kind, namespace, resource_name].into_iter();
+        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
         // Several sources may declare the object.
         let file_name = format!("{}.{}", parts.join("."), claim.source).replace('/', "_");
         let declaration = claim.declared_by.first();
@@ -106,7 +103,8 @@ impl ClaimDiff {
         let declared_by = format!("{}{}", claim.source, declaration.unwrap_or_default().trim_end());
         let changed_by = claim.differences.first().map(|worst| {
             let onset = worst.onset.map(|onset| onset.strftime(" %Y-%m-%dT%H:%M:%SZ").to_string());
-            format!("{}{}", worst.manager.as_ref().unwrap_or(&worst.actor), onset.unwrap_or_default())
+            let tool = worst.manager.as_deref().unwrap_or(worst.actor.as_str());
+            format!("{tool}{}", onset.unwrap_or_default())
         });
         let changed_by = changed_by.unwrap_or_default();
         let fields = claim.differences.iter();
@@ -158,9 +156,19 @@ const EXTERNAL_DIFF: &str = "KUBECTL_EXTERNAL_DIFF";
 /// The longest file name of common file systems, in bytes.
 const MAX_FILE_NAME: usize = 255;
 
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExternalDiffError {
+    #[error("cannot write files for {EXTERNAL_DIFF}: {0}")]
+    Files(#[source] io::Error),
+    #[error("cannot run `{program}` of {EXTERNAL_DIFF}: {source}")]
+    Run { program: String, source: io::Error },
+    #[error("`{program}` of {EXTERNAL_DIFF} failed: {status}")]
+    Failed { program: String, status: process::ExitStatus },
+}
+
 /// Runs the program like kubectl does: on two folders with a file for each object, and with this process's terminal.
-fn run_external_diff(program: &str, diffs: &[ClaimDiff], console: &mut Console) -> Result<Outcome, String> {
-    let file_error = |error: io::Error| format!("cannot write files for {EXTERNAL_DIFF}: {error}");
+fn run_external_diff(program: &str, diffs: &[ClaimDiff], console: &mut Console) -> Result<Outcome, CliError> {
+    let file_error = ExternalDiffError::Files;
     let folder = |name: &str| tempfile::Builder::new().prefix(name).tempdir().map_err(file_error);
     let (declared, live) = (folder("DECLARED-")?, folder("LIVE-")?);
     for diff in diffs {
@@ -169,13 +177,14 @@ fn run_external_diff(program: &str, diffs: &[ClaimDiff], console: &mut Console) 
         fs::write(live.path().join(&name), &diff.live).map_err(file_error)?;
     }
     let (name, arguments) = split_command(program);
-    console.stdout.flush().map_err(write_error)?;
+    console.stdout.flush().map_err(CliError::Output)?;
     let status = process::Command::new(name).arg(declared.path()).arg(live.path()).args(arguments).status();
-    let status = status.map_err(|error| format!("cannot run `{name}` of {EXTERNAL_DIFF}: {error}"))?;
+    let program = || name.to_owned();
+    let status = status.map_err(|source| ExternalDiffError::Run { program: program(), source })?;
     match status.code() {
         Some(0) => Ok(Outcome::Success),
         Some(1) => Ok(Outcome::Negative),
-        _ => Err(format!("`{name}` of {EXTERNAL_DIFF} failed: {status}")),
+        _ => Err(ExternalDiffError::Failed { program: program(), status }.into()),
     }
 }
 
@@ -211,7 +220,7 @@ struct FieldTree {
 }
 
 /// Both sides of a list of differences as YAML. An empty value is an absent field.
-fn both_as_yaml(fields: &[(&str, [&str; 2])]) -> Result<[String; 2], String> {
+fn both_as_yaml(fields: &[(&str, [&str; 2])]) -> Result<[String; 2], SerializeError> {
     let side = |index: usize, parser: fn(&[Segment]) -> ParseValue| {
         as_yaml(fields.iter().map(|(path, values)| (*path, values[index])), parser)
     };
@@ -226,7 +235,7 @@ fn both_as_yaml(fields: &[(&str, [&str; 2])]) -> Result<[String; 2], String> {
 fn as_yaml<'a>(
     fields: impl IntoIterator<Item = (&'a str, &'a str)>,
     parser_for: fn(&[Segment]) -> ParseValue,
-) -> Result<String, String> {
+) -> Result<String, SerializeError> {
     let mut object = FieldTree::default();
     for (path, value) in fields {
         match path.parse::<FieldPath>() {
@@ -235,7 +244,7 @@ fn as_yaml<'a>(
         }
     }
     match object.into_value() {
-        Some(value) => serde_saphyr::to_string(&value).map_err(|error| error.to_string()),
+        Some(value) => serde_saphyr::to_string(&value),
         None => Ok(String::new()),
     }
 }
@@ -375,7 +384,9 @@ mod tests {
         assert_eq!(shorten_file_name("v1.Service.shop.web.helm"), "v1.Service.shop.web.helm");
     }
 
-    fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<String, String> {
+    fn as_yaml<'a>(
+        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<String, super::SerializeError> {
         super::as_yaml(fields, parser_for)
     }
 

@@ -3,72 +3,64 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
     Outcome,
     args::{ExplainArgs, ExplainFormat, ExporterArgs, ObjectArgs, ResourceArg, ScopeArgs},
-    client::{ApiResponse, NamespaceScope, Query, QueryTarget},
+    client::{ApiResponse, NamespaceScope, Query, QueryTarget, RequestError},
+    error::CliError,
     get::outcome,
     output::{Console, block_on, escape_control, escape_control_in_json},
-    resources::{
-        ClaimView, DeclarationView, DifferenceView, ExporterStatus, clear_unknown_onsets, percent_encode,
-    },
+    resources::{ClaimView, ExporterStatus, clear_unknown_onsets, percent_encode},
 };
-use crate::types::WatchMode;
+use crate::{
+    server::{DeclaredByView, DifferenceView, ObjectView, Word},
+    types::{Source, WatchMode},
+};
 
-pub(super) fn run(arguments: &ExplainArgs, console: &mut Console) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &ExplainArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let ExplainArgs { object, exporter, output } = arguments;
-    let (json, explained) = match block_on(look_up(object, exporter, console))? {
-        Lookup::Found(json, explained) => (json, explained),
-        Lookup::NotFound(outcome) => return Ok(outcome),
-    };
+    let (json, explained) = block_on(look_up(object, exporter, console))?;
     match output {
         ExplainFormat::Text => console.print(escape_control(&format_text(&explained)))?,
         ExplainFormat::Json => console.print(escape_control_in_json(&json.to_string()) + "\n")?,
     }
-    let is_drifted = explained.claims.iter().any(|claim| claim.view.is_drifted());
+    let is_drifted = explained.claims.iter().any(ClaimView::is_drifted);
     Ok(if is_drifted { Outcome::Negative } else { Outcome::Success })
 }
 
-pub(super) enum Lookup {
-    /// The object of the API, and the JSON that it was read from.
-    Found(Value, ExplainedObject),
-    /// A message has been printed to `stderr`.
-    NotFound(Outcome),
-}
-
+/// The object of the API, and the JSON that it was read from.
 pub(super) async fn look_up(
     object: &ObjectArgs,
     exporter: &ExporterArgs,
     console: &mut Console,
-) -> Result<Lookup, String> {
+) -> Result<(Value, ObjectView<'static>), CliError> {
     let resource = object.resource()?;
     let scope = ScopeArgs { namespace: object.namespace.clone(), all_namespaces: false };
     let scope = NamespaceScope::from_args(&scope, exporter).await;
     let query = Query::open(exporter, scope, vec![resource], None, WatchMode::Once, console).await?;
-    let Some(query) = query else { return Ok(Lookup::NotFound(Outcome::Error)) };
     let body = match get_object(&query).await? {
         ApiResponse::Found(body) => body,
         ApiResponse::NotFound(detail) => {
             let status = ExporterStatus::fetch(&query, Vec::new()).await?;
-            let outcome = outcome(&query, &[], &status)?;
+            // Unless nothing can be found because a kind is unknown or cannot be listed.
+            outcome(&query, &[], &status)?;
             let gaps = status.gap_summary().filter(|_| query.exporter.is_in_process());
             let gaps = gaps.map(|gaps| format!("; {gaps}")).unwrap_or_default();
-            console.report(format_args!("{}{gaps}", escape_control(&detail)))?;
-            return Ok(Lookup::NotFound(outcome));
+            return Err(CliError::ObjectNotFound { detail, gaps });
         }
     };
-    let unexpected = |error: serde_json::Error| format!("unexpected response of the exporter: {error}");
+    let unexpected = |error| query.exporter.unexpected_response(error);
     let mut json: Value = serde_json::from_slice(&body).map_err(unexpected)?;
     clear_unknown_onsets(&mut json, query.list_started);
-    let explained = ExplainedObject::deserialize(&json).map_err(unexpected)?;
-    Ok(Lookup::Found(json, explained))
+    let explained = ObjectView::deserialize(&json).map_err(unexpected)?;
+    Ok((json, explained))
 }
 
 /// A remote exporter does not report whether a kind is namespaced, so a cluster-scoped object is tried second.
-async fn get_object(query: &Query) -> Result<ApiResponse, String> {
+async fn get_object(query: &Query) -> Result<ApiResponse, RequestError> {
     let QueryTarget { resource: ResourceArg { kind, name }, scope, .. } = &query.targets[0];
     let path = |namespace: &str| {
         let name = name.as_deref().unwrap_or_default();
@@ -85,38 +77,15 @@ async fn get_object(query: &Query) -> Result<ApiResponse, String> {
     }
 }
 
-/// `/v1/resources/{kind}/{namespace}/{name}`.
-#[derive(Deserialize)]
-pub(super) struct ExplainedObject {
-    kind: String,
-    namespace: String,
-    name: String,
-    exists: bool,
-    pub(super) claims: Vec<ExplainedClaim>,
-}
-
-impl ExplainedObject {
-    /// `Deployment shop/web`.
-    pub(super) fn display_name(&self) -> String {
-        let Self { kind, namespace, name, .. } = self;
-        if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
-    }
-}
-
-/// A claim with the fields that only the endpoint of one object has.
-#[derive(Deserialize)]
-pub(super) struct ExplainedClaim {
-    #[serde(flatten)]
-    pub(super) view: ClaimView,
-    /// From the object's status.
-    phase: String,
-    message: String,
+/// `Deployment shop/web`.
+pub(super) fn display_name(ObjectView { kind, namespace, name, .. }: &ObjectView<'_>) -> String {
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
 /// A headline, then a paragraph for each claim.
-fn format_text(explained: &ExplainedObject) -> String {
+fn format_text(explained: &ObjectView<'static>) -> String {
     let missing = if explained.exists { "" } else { ", which does not exist" };
-    let mut text = format!("{}{missing}\n", explained.display_name());
+    let mut text = format!("{}{missing}\n", display_name(explained));
     for claim in &explained.claims {
         text.push('\n');
         format_claim(&mut text, claim);
@@ -124,41 +93,43 @@ fn format_text(explained: &ExplainedObject) -> String {
     text
 }
 
-fn format_claim(text: &mut String, ExplainedClaim { view: claim, phase, message }: &ExplainedClaim) {
-    if claim.source == "none" {
+fn format_claim(text: &mut String, claim: &ClaimView) {
+    if claim.source.known() == Some(Source::Unclaimed) {
         text.push_str("nothing declares it\n");
         return;
     }
-    let _ = write!(text, "{}: {}", claim.source, claim.verdict.replace('_', " "));
+    let _ = write!(text, "{}: {}", claim.source, claim.verdict.as_str().replace('_', " "));
     if let Some(reason) = claim.unknown_reason() {
         let _ = write!(text, ", {reason}");
     }
     if let Some(onset) = claim.onset {
         let _ = write!(text, " since {}", format_time(onset));
     }
-    for rating in claim.severity.iter().chain(&claim.expectation) {
+    let ratings = [claim.severity.as_ref().map(Word::as_str), claim.expectation.as_ref().map(Word::as_str)];
+    for rating in ratings.into_iter().flatten() {
         let _ = write!(text, ", {rating}");
     }
     text.push('\n');
     // The controller's status is the baseline of this source.
-    if claim.source == "status_hash" && !phase.is_empty() {
+    let ClaimView { phase, message, .. } = claim;
+    if claim.source.known() == Some(Source::StatusHash) && !phase.is_empty() {
         let message = if message.is_empty() { String::new() } else { format!(": {message}") };
         let _ = writeln!(text, "  phase {phase}{message}");
     }
-    for DeclarationView { address, state } in &claim.declared_by {
-        let _ = writeln!(text, "  declared by {}", [state.as_str(), address].join(" ").trim_end());
+    for DeclaredByView { address, state } in &claim.declared_by {
+        let _ = writeln!(text, "  declared by {}", format!("{state} {address}").trim_end());
     }
     for difference in claim.differences.iter().chain(&claim.ignored) {
         format_difference(text, difference);
     }
-    if !claim.blind_fields.is_empty() {
-        let _ =
-            writeln!(text, "  never read by the tool that declares it: {}", claim.blind_fields.join(", "));
+    let blind_fields = claim.blind_fields.join();
+    if !blind_fields.is_empty() {
+        let _ = writeln!(text, "  never read by the tool that declares it: {blind_fields}");
     }
 }
 
-fn format_difference(text: &mut String, difference: &DifferenceView) {
-    let DifferenceView { path, expected, actual, actor, manager, onset, rules, ignored_by } = difference;
+fn format_difference(text: &mut String, difference: &DifferenceView<'_>) {
+    let DifferenceView { path, expected, actual, actor, manager, onset, rules, ignored_by, .. } = difference;
     let quoted = |value: &str| match value {
         "" => "nothing".to_owned(),
         // A value cannot forge lines of this output, and blanks at its ends are visible.
@@ -171,8 +142,8 @@ fn format_difference(text: &mut String, difference: &DifferenceView) {
     let _ = writeln!(text, "    by {actor}{manager}{since}");
     if let Some(rule) = ignored_by {
         let _ = writeln!(text, "    does not count by rule {rule}");
-    } else if !rules.is_empty() {
-        let _ = writeln!(text, "    rules: {}", rules.join(", "));
+    } else if !rules.join().is_empty() {
+        let _ = writeln!(text, "    rules: {}", rules.join());
     }
 }
 

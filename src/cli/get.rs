@@ -11,29 +11,32 @@ use futures_util::FutureExt as _;
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::{
     Outcome,
     args::{GetArgs, OutputFormat},
     client::{ExporterClient, NamespaceScope, Query, QueryTarget, RequestError},
-    output::{Console, block_on, escape_control, escape_control_in_json, write_error},
-    resources::{ClaimRow, ClaimView, DeclarationView, ExporterStatus, fetch_claims},
+    error::CliError,
+    output::{Console, block_on, escape_control, escape_control_in_json},
+    resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
 };
-use crate::types::{Clock, Severity, WatchMode};
+use crate::{
+    server::{DeclaredByView, ListView, Word},
+    types::{Clock, ClosedSet, Severity, VerdictKind, WatchMode},
+};
 
-pub(super) fn run(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliError> {
     block_on(get(arguments, console))
 }
 
-async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, String> {
+async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
     let mode = if arguments.watch { WatchMode::Continuous } else { WatchMode::Once };
     let resources = arguments.resource()?.into_iter().collect();
     let selector = arguments.selector.as_ref();
-    let query = Query::open(&arguments.exporter, scope, resources, selector, mode, console).await?;
-    let Some(mut query) = query else { return Ok(Outcome::Error) };
+    let mut query = Query::open(&arguments.exporter, scope, resources, selector, mode, console).await?;
     // Opened before the first list, so that no change in between is lost.
     let changes = if arguments.watch { Some(ChangeStream::open(&query.exporter).await?) } else { None };
     let (rows, gaps) = fetch_claims(&mut query).await?;
@@ -55,7 +58,11 @@ async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, Stri
 
 /// `Negative` if anything drifted or a named object was not found. An error if nothing could be read, or if a kind is
 /// unknown or cannot be watched.
-pub(super) fn outcome(query: &Query, rows: &[ClaimRow], status: &ExporterStatus) -> Result<Outcome, String> {
+pub(super) fn outcome(
+    query: &Query,
+    rows: &[ClaimRow],
+    status: &ExporterStatus,
+) -> Result<Outcome, CliError> {
     let all_down = status.all_down().filter(|_| rows.is_empty() && query.exporter.is_in_process());
     if let Some(message) = all_down {
         let hint = match (status.all_forbidden(), &query.scope) {
@@ -63,17 +70,19 @@ pub(super) fn outcome(query: &Query, rows: &[ClaimRow], status: &ExporterStatus)
             (true, NamespaceScope::All) => "; use -n NAMESPACE with a namespace that you may read",
             (true, _) => "; `kubectl auth can-i --list` lists your permissions",
         };
-        return Err(format!("cannot list any kind: {message}{hint}"));
+        let (kind, message) = ("any kind".to_owned(), message.to_owned());
+        return Err(CliError::NotListed { kind, message, hint });
     }
     let subject = if query.exporter.is_in_process() { "the settings watch" } else { "the exporter watches" };
     let missing = || query.targets.iter().filter(|target| !target.is_found);
     for QueryTarget { resource, .. } in missing() {
-        if let Some(message) = status.unknown_kind(subject, resource).filter(|_| query.kinds_are_configured) {
-            return Err(message);
+        if let Some(unknown) = status.unknown_kind(subject, resource).filter(|_| query.kinds_are_configured) {
+            return Err(unknown.into());
         }
         // If other targets have claims, the summary of gaps names this kind.
         if let Some(message) = status.kind_down(resource).filter(|_| rows.is_empty()) {
-            return Err(format!("cannot list {}: {message}", resource.kind.trim_end_matches('.')));
+            let (kind, message) = (resource.kind.trim_end_matches('.').to_owned(), message.to_owned());
+            return Err(CliError::NotListed { kind, message, hint: "" });
         }
     }
     // The label filter may drop a named object that was found.
@@ -102,7 +111,7 @@ fn summary(claims: &[&ClaimView]) -> String {
     let mut drifted: BTreeMap<_, Option<Severity>> = BTreeMap::new();
     for claim in declared().filter(|claim| claim.is_drifted()) {
         let worst = drifted.entry(claim.object_key()).or_default();
-        *worst = (*worst).max(claim.severity.as_deref().and_then(Severity::parse));
+        *worst = (*worst).max(claim.severity.as_ref().and_then(Word::known));
     }
     let of_severity = |severity| drifted.values().filter(|worst| **worst == Some(severity)).count();
     let severities = Severity::ALL.iter().rev().map(|severity| (of_severity(*severity), severity));
@@ -110,10 +119,12 @@ fn summary(claims: &[&ClaimView]) -> String {
     let severities: Vec<String> = severities.map(|(count, severity)| format!("{count} {severity}")).collect();
     let severities =
         if severities.is_empty() { String::new() } else { format!(" ({})", severities.join(", ")) };
-    let undecided = ["unknown", "in_flight"].map(|verdict| {
-        let of_verdict: BTreeSet<_> =
-            declared().filter(|claim| claim.verdict == verdict).map(ClaimView::object_key).collect();
-        let verdict = verdict.replace('_', " ");
+    let undecided = [VerdictKind::Unknown, VerdictKind::InFlight].map(|verdict| {
+        let of_verdict: BTreeSet<_> = declared()
+            .filter(|claim| claim.verdict.known() == Some(verdict))
+            .map(ClaimView::object_key)
+            .collect();
+        let verdict = verdict.as_str().replace('_', " ");
         if of_verdict.is_empty() { String::new() } else { format!(", {} {verdict}", of_verdict.len()) }
     });
     let undecided = undecided.concat();
@@ -140,7 +151,7 @@ impl Printer {
         Self { format: arguments.output, table, clock, namespace }
     }
 
-    fn print_list(&mut self, rows: &[&ClaimRow], console: &mut Console) -> Result<(), String> {
+    fn print_list(&mut self, rows: &[&ClaimRow], console: &mut Console) -> Result<(), CliError> {
         let text = match self.format {
             OutputFormat::Table | OutputFormat::Wide if rows.is_empty() => String::new(),
             OutputFormat::Table | OutputFormat::Wide => {
@@ -153,14 +164,14 @@ impl Printer {
             OutputFormat::Name => rows.iter().map(|row| name_line(row)).collect(),
             OutputFormat::Json | OutputFormat::Yaml => {
                 let resources: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
-                let total = rows.len();
-                self.encode(&json!({"resources": resources, "total": total, "namespace": self.namespace}))?
+                let list = ListView { resources, total: rows.len(), namespace: &self.namespace };
+                self.encode(&serde_json::to_value(list)?)?
             }
         };
         console.print(text)
     }
 
-    fn print_change(&mut self, row: &ClaimRow, console: &mut Console) -> Result<(), String> {
+    fn print_change(&mut self, row: &ClaimRow, console: &mut Console) -> Result<(), CliError> {
         let text = match self.format {
             OutputFormat::Table | OutputFormat::Wide => {
                 self.table.fit([&row.claim]);
@@ -171,15 +182,14 @@ impl Printer {
             OutputFormat::Json => self.encode(&row.json)?,
         };
         console.print(text)?;
-        console.stdout.flush().map_err(write_error)
+        console.stdout.flush().map_err(CliError::Output)
     }
 
-    fn encode(&self, value: &Value) -> Result<String, String> {
+    fn encode(&self, value: &Value) -> Result<String, CliError> {
         if self.format == OutputFormat::Yaml {
-            return serde_saphyr::to_string(value).map_err(|error| error.to_string());
+            return Ok(serde_saphyr::to_string(value)?);
         }
-        let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
-        Ok(escape_control_in_json(&text) + "\n")
+        Ok(escape_control_in_json(&serde_json::to_string_pretty(value)?) + "\n")
     }
 }
 
@@ -208,15 +218,15 @@ const COLUMN_GAP: usize = 3;
 impl Table {
     fn new(with_namespaces: bool, wide: bool, now: Timestamp) -> Self {
         let mut columns: Vec<(&'static str, Cell)> = vec![
-            ("NAMESPACE", |claim, _| claim.namespace.clone()),
-            ("KIND", |claim, _| claim.kind.clone()),
-            ("NAME", |claim, _| claim.name.clone()),
+            ("NAMESPACE", |claim, _| claim.namespace.to_string()),
+            ("KIND", |claim, _| claim.kind.to_string()),
+            ("NAME", |claim, _| claim.resource_name.to_string()),
             ("VERDICT", |claim, _| verdict(claim)),
-            ("SEVERITY", |claim, _| claim.severity.clone().unwrap_or_default()),
+            ("SEVERITY", |claim, _| word(claim.severity.as_ref())),
             ("FIELD", |claim, table| fields(claim, table.wide)),
-            ("BY", |claim, _| claim.actor.clone().unwrap_or_default()),
+            ("BY", |claim, _| word(claim.actor.as_ref())),
             ("SINCE", |claim, table| table.since(claim)),
-            ("SOURCE", |claim, _| claim.source.clone()),
+            ("SOURCE", |claim, _| claim.source.to_string()),
         ];
         if !with_namespaces {
             columns.remove(0);
@@ -225,9 +235,9 @@ impl Table {
             columns.extend::<[(&'static str, Cell); 5]>([
                 ("ADDRESS", |claim, _| declaration(claim, |declaration| &declaration.address)),
                 ("STATE", |claim, _| declaration(claim, |declaration| &declaration.state)),
-                ("MANAGER", |claim, _| claim.manager.clone().unwrap_or_default()),
-                ("EXPECTATION", |claim, _| claim.expectation.clone().unwrap_or_default()),
-                ("ADVICE", |claim, _| claim.advice.clone().unwrap_or_default()),
+                ("MANAGER", |claim, _| claim.manager.as_deref().unwrap_or_default().to_owned()),
+                ("EXPECTATION", |claim, _| word(claim.expectation.as_ref())),
+                ("ADVICE", |claim, _| word(claim.advice.as_ref())),
             ]);
         }
         let columns = columns.into_iter().map(|(title, cell)| Column { title, cell, width: title.len() });
@@ -273,10 +283,14 @@ impl Table {
     }
 }
 
+fn word<T: ClosedSet>(word: Option<&Word<T>>) -> String {
+    word.map(ToString::to_string).unwrap_or_default()
+}
+
 fn verdict(claim: &ClaimView) -> String {
     match &claim.reason {
         Some(reason) => format!("{}({reason})", claim.verdict),
-        None => claim.verdict.clone(),
+        None => claim.verdict.to_string(),
     }
 }
 
@@ -284,14 +298,14 @@ fn verdict(claim: &ClaimView) -> String {
 fn fields(claim: &ClaimView, all: bool) -> String {
     match &claim.differences[..] {
         [] => String::new(),
-        [single] => single.path.clone(),
+        [single] => single.path.to_string(),
         several if all => several.iter().map(|difference| &*difference.path).collect::<Vec<_>>().join(","),
         [worst, others @ ..] => format!("{} +{}", worst.path, others.len()),
     }
 }
 
-fn declaration(claim: &ClaimView, field: fn(&DeclarationView) -> &String) -> String {
-    claim.declared_by.first().map(field).cloned().unwrap_or_default()
+fn declaration(claim: &ClaimView, field: for<'a> fn(&'a DeclaredByView<'static>) -> &'a str) -> String {
+    claim.declared_by.first().map(field).unwrap_or_default().to_owned()
 }
 
 /// `45s`, `5m12s`, `3h`, `2d4h`, `40d`: `duration.HumanDuration` of apimachinery.
@@ -327,7 +341,7 @@ async fn watch(
     first: Vec<ClaimRow>,
     printer: &mut Printer,
     console: &mut Console,
-) -> Result<(), String> {
+) -> Result<(), CliError> {
     let mut previous = by_key(first);
     loop {
         changes.next(&query.exporter, console).await?;
@@ -336,14 +350,14 @@ async fn watch(
         for (key, row) in &current {
             let before = previous.get(key).map(|row| &row.claim);
             let was_shown = before.is_some_and(|before| is_shown(before, arguments));
-            if before != Some(&row.claim) && (was_shown || is_shown(&row.claim, arguments)) {
+            let is_same = before.is_some_and(|before| printed(before) == printed(&row.claim));
+            if !is_same && (was_shown || is_shown(&row.claim, arguments)) {
                 printer.print_change(row, console)?;
             }
         }
-        let gone = previous.iter().filter(|(key, _)| !current.contains_key(*key)).map(|(_, row)| row);
-        for row in gone.filter(|row| is_shown(&row.claim, arguments)) {
-            let mut row = row.clone();
-            "gone".clone_into(&mut row.claim.verdict);
+        let gone = previous.into_iter().filter(|(key, _)| !current.contains_key(key)).map(|(_, row)| row);
+        for mut row in gone.filter(|row| is_shown(&row.claim, arguments)) {
+            row.claim.verdict = Word::Other("gone".into());
             row.claim.reason = None;
             printer.print_change(&row, console)?;
         }
@@ -357,11 +371,20 @@ async fn watch(
     }
 }
 
+/// What the tables and `explain` show of a claim. Its other fields change without a change of the claim.
+fn printed(claim: &ClaimView) -> impl PartialEq {
+    let ClaimView { api_version, verdict, reason, drift_detected, onset, declared_by, blind_fields, .. } =
+        claim;
+    let ClaimView { severity, expectation, advice, actor, manager, differences, ignored, .. } = claim;
+    let rating = (severity, expectation, advice, actor, manager, differences, ignored);
+    ((api_version, verdict, reason, drift_detected, onset, declared_by, blind_fields), rating)
+}
+
 fn by_key(rows: Vec<ClaimRow>) -> BTreeMap<ClaimKey, ClaimRow> {
     let entry = |row: ClaimRow| {
         let (group, kind, namespace, name) = row.claim.object_key();
         let [namespace, name, kind, group, source] =
-            [namespace, name, kind, group, &row.claim.source].map(str::to_owned);
+            [namespace, name, kind, group, row.claim.source.as_str()].map(str::to_owned);
         ((namespace, name, kind, group, source), row)
     };
     rows.into_iter().map(entry).collect()
@@ -385,7 +408,7 @@ impl ChangeStream {
     }
 
     /// Waits for a change. Reconnecting counts as one, because events in between are lost.
-    async fn next(&mut self, exporter: &ExporterClient, console: &mut Console) -> Result<(), String> {
+    async fn next(&mut self, exporter: &ExporterClient, console: &mut Console) -> Result<(), CliError> {
         while let Some(Ok(frame)) = self.body.frame().await {
             let mut has_event = self.read_frame(frame);
             // One list covers all events that have already been received.
@@ -397,7 +420,7 @@ impl ChangeStream {
             }
         }
         if exporter.is_in_process() {
-            return Err(format!("cannot watch for changes: {} has stopped", exporter.name()));
+            return Err(CliError::Stopped(exporter.name()));
         }
         if self.opened.elapsed() < MIN_BACKOFF {
             sleep(MIN_BACKOFF).await;
@@ -420,12 +443,12 @@ impl ChangeStream {
 async fn retry<T>(
     mut request: impl AsyncFnMut() -> Result<T, RequestError>,
     console: &mut Console,
-) -> Result<T, String> {
+) -> Result<T, RequestError> {
     let mut backoff = MIN_BACKOFF;
     loop {
         match request().await {
             Ok(response) => return Ok(response),
-            Err(error) if error.is_permanent => return Err(error.into()),
+            Err(error) if error.is_permanent() => return Err(error),
             Err(error) if backoff == MIN_BACKOFF => {
                 let message = escape_control(&error.to_string());
                 let _ = console.report(format_args!("{message}; retrying"));

@@ -12,17 +12,18 @@ use super::{
     Outcome,
     args::HashArgs,
     client::{ClusterClient, LiveLookup},
+    error::CliError,
     output::{Console, block_on},
 };
 use crate::{
-    config::Settings,
     diff::{Algorithm, fingerprint},
     sources::read_objects,
     types::Kind,
 };
 
-pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome, String> {
-    let mut hasher = Hasher { console, algorithm: arguments.algorithm, outcome: Outcome::Success };
+pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome, CliError> {
+    let (algorithm, prefix) = (arguments.algorithm, &*arguments.prefix);
+    let mut hasher = Hasher { console, algorithm, prefix, outcome: Outcome::Success };
     for file in &arguments.files {
         hasher.hash_file(file)?;
     }
@@ -35,11 +36,12 @@ pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome
 struct Hasher<'a> {
     console: &'a mut Console,
     algorithm: Option<Algorithm>,
+    prefix: &'a str,
     outcome: Outcome,
 }
 
 impl Hasher<'_> {
-    fn hash_file(&mut self, path: &Path) -> Result<(), String> {
+    fn hash_file(&mut self, path: &Path) -> Result<(), CliError> {
         let (name, text) = if path == Path::new("-") {
             let mut text = String::new();
             ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(|_| text))
@@ -72,7 +74,7 @@ impl Hasher<'_> {
         Ok(())
     }
 
-    async fn hash_live_objects(&mut self, arguments: &HashArgs) -> Result<(), String> {
+    async fn hash_live_objects(&mut self, arguments: &HashArgs) -> Result<(), CliError> {
         let cluster = ClusterClient::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
         for object in &arguments.objects {
             match cluster.get(object).await? {
@@ -83,13 +85,13 @@ impl Hasher<'_> {
         Ok(())
     }
 
-    fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), String> {
+    fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), CliError> {
         let (kind, name) = match identity(object) {
             Ok(identity) => identity,
             Err(missing) => return self.print_problem(format_args!("{origin}: missing field {missing}")),
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
-        match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
+        match fingerprint(algorithm, &kind, &object.to_string(), self.prefix) {
             Ok(digest) => {
                 let hash = algorithm.record(digest);
                 self.console.print(format_args!("{hash}  {} {name}\n", kind.kind))
@@ -98,7 +100,7 @@ impl Hasher<'_> {
         }
     }
 
-    fn print_problem(&mut self, message: impl Display) -> Result<(), String> {
+    fn print_problem(&mut self, message: impl Display) -> Result<(), CliError> {
         if self.outcome == Outcome::Success {
             self.outcome = Outcome::Negative;
         }

@@ -8,6 +8,7 @@ mod client;
 mod completions;
 mod demo;
 mod diff;
+mod error;
 mod explain;
 mod get;
 mod hash;
@@ -22,7 +23,8 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Command};
-use output::{Console, escape_control};
+use error::CliError;
+use output::{Console, escape_control, print_problems};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -59,6 +61,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
             return if error.use_stderr() { Outcome::Error } else { Outcome::Success };
         }
     };
+    // These commands judge files; the others need valid ones.
+    let judges_files = matches!(arguments.command, Command::Check(_) | Command::Rules(_));
     let result = match arguments.command {
         Command::Run(run) => run::run(run, &mut console),
         Command::Demo(demo) => demo::run(&demo),
@@ -73,9 +77,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Completions(shell) => completions::print_completions(&shell, command, &mut console),
         Command::Man(pages) => completions::print_man_pages(&pages, command, &mut console),
     };
-    result.unwrap_or_else(|message| {
+    result.unwrap_or_else(|error| {
+        if let CliError::InvalidFile { path, problems } = &error {
+            let _ = print_problems(path, "", problems, &mut console);
+            return if judges_files { Outcome::Negative } else { Outcome::Error };
+        }
         // Messages can quote a remote server.
-        let _ = console.report(escape_control(&message));
-        Outcome::Error
+        let _ = console.report(escape_control(&error.to_string()));
+        error.outcome()
     })
 }

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::Outcome;
+use super::{Outcome, error::CliError};
 use crate::{
     app::AppError,
     config::{LoadedSettings, Overrides, Problem, Settings, load, read_small_file},
@@ -32,17 +32,17 @@ impl Console {
     }
 
     /// Prints a part of the result, without a line break.
-    pub(super) fn print(&mut self, text: impl Display) -> Result<(), String> {
-        write!(self.stdout, "{text}").map_err(write_error)
+    pub(super) fn print(&mut self, text: impl Display) -> Result<(), CliError> {
+        write!(self.stdout, "{text}").map_err(CliError::Output)
     }
 
     /// Prints a line to `stderr`.
-    pub(super) fn note(&mut self, line: impl Display) -> Result<(), String> {
-        writeln!(self.stderr, "{line}").map_err(write_error)
+    pub(super) fn note(&mut self, line: impl Display) -> Result<(), CliError> {
+        writeln!(self.stderr, "{line}").map_err(CliError::Output)
     }
 
     /// Prints a line to `stderr` that begins with the name of the program.
-    pub(super) fn report(&mut self, message: impl Display) -> Result<(), String> {
+    pub(super) fn report(&mut self, message: impl Display) -> Result<(), CliError> {
         self.note(format_args!("drift-exporter: {message}"))
     }
 }
@@ -85,11 +85,6 @@ impl<W: Write> Write for PipeWriter<W> {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
-pub(super) fn write_error(error: io::Error) -> String {
-    format!("cannot write output: {error}")
-}
-
 /// Escapes characters that change how a terminal shows the text around them. Names and values come from the cluster.
 pub(super) fn escape_control(text: &str) -> String {
     let escape = |c: char| {
@@ -112,18 +107,18 @@ fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-pub(super) fn block_on<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+pub(super) fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(command)
+    runtime.map_err(CliError::Runtime)?.block_on(command)
 }
 
 /// Runs a command with an HTTP server, and does not wait for blocking tasks in the end. The watches run on a thread of
 /// their own.
 pub(super) fn serve_on_runtime(
-    command: impl Future<Output = Result<Outcome, String>>,
-) -> Result<Outcome, String> {
+    command: impl Future<Output = Result<Outcome, CliError>>,
+) -> Result<Outcome, CliError> {
     let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("http").enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let runtime = runtime.map_err(CliError::Runtime)?;
     let result = runtime.block_on(command);
     runtime.shutdown_background();
     result
@@ -142,17 +137,17 @@ pub(super) async fn until_signal(
     app: impl Future<Output = Result<(), AppError>>,
     stop: &CancellationToken,
     on_hangup: OnHangup,
-) -> Result<Outcome, String> {
-    let mut signals = listen(on_hangup).map_err(|error| format!("cannot listen for signals: {error}"))?;
+) -> Result<Outcome, CliError> {
+    let mut signals = listen(on_hangup).map_err(CliError::Runtime)?;
     tokio::pin!(app);
     tokio::select! {
-        result = &mut app => return result.map(|()| Outcome::Success).map_err(|error| error.to_string()),
+        result = &mut app => return Ok(result.map(|()| Outcome::Success)?),
         name = next_signal(&mut signals) => info!(signal = name, "stopping; waiting for open requests"),
     }
     stop.cancel();
     tokio::select! {
-        result = &mut app => result.map(|()| Outcome::Success).map_err(|error| error.to_string()),
-        name = next_signal(&mut signals) => Err(format!("stopped without waiting: received a second signal ({name})")),
+        result = &mut app => Ok(result.map(|()| Outcome::Success)?),
+        name = next_signal(&mut signals) => Err(CliError::SecondSignal(name)),
     }
 }
 
@@ -176,37 +171,38 @@ async fn next_signal(signals: &mut [NamedSignal]) -> &'static str {
     select_all(received).await.0
 }
 
-/// Loads a settings file, or the defaults if there is no path. `None` if the file is invalid; its problems are then
-/// printed to `stderr`.
+/// Loads a settings file, or the defaults if there is no path.
 pub(super) fn load_settings(
     path: Option<&Path>,
     overrides: &Overrides,
     console: &mut Console,
-) -> Result<Option<Settings>, String> {
-    let Some(path) = path else {
-        let loaded = load("", overrides).map_err(|problems| problems[0].to_string())?;
-        return Ok(Some(loaded.settings));
-    };
-    let text = read_small_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Ok(print_load_problems(path, load(&text, overrides), console)?.map(|loaded| loaded.settings))
+) -> Result<Settings, CliError> {
+    let Some(path) = path else { return default_settings(overrides) };
+    let text = read_small_file(path).map_err(|source| read_error(path, source))?;
+    Ok(parse_settings(path, &text, overrides, console)?.settings)
 }
 
-/// Prints warnings or errors of a settings file. `None` if there are errors.
-pub(super) fn print_load_problems(
+/// Without a file, only options can be invalid.
+pub(super) fn default_settings(overrides: &Overrides) -> Result<Settings, CliError> {
+    let loaded = load("", overrides);
+    Ok(loaded.map_err(|mut problems| CliError::InvalidOption(Box::new(problems.swap_remove(0))))?.settings)
+}
+
+/// Prints the warnings of a settings file.
+pub(super) fn parse_settings(
     path: &Path,
-    loaded: Result<LoadedSettings, Vec<Problem>>,
+    text: &str,
+    overrides: &Overrides,
     console: &mut Console,
-) -> Result<Option<LoadedSettings>, String> {
-    match loaded {
-        Ok(loaded) => {
-            print_problems(path, "warning: ", &loaded.warnings, console)?;
-            Ok(Some(loaded))
-        }
-        Err(problems) => {
-            print_problems(path, "", &problems, console)?;
-            Ok(None)
-        }
-    }
+) -> Result<LoadedSettings, CliError> {
+    let loaded = load(text, overrides);
+    let loaded = loaded.map_err(|problems| CliError::InvalidFile { path: path.to_owned(), problems })?;
+    print_problems(path, "warning: ", &loaded.warnings, console)?;
+    Ok(loaded)
+}
+
+pub(super) fn read_error(path: &Path, source: io::Error) -> CliError {
+    CliError::Read { name: path.display().to_string(), source }
 }
 
 /// `FILE:LINE:COLUMN: …`, the format of compilers, which editors parse.
@@ -215,7 +211,7 @@ pub(super) fn print_problems(
     level: &str,
     problems: &[Problem],
     console: &mut Console,
-) -> Result<(), String> {
+) -> Result<(), CliError> {
     for problem in problems {
         let position =
             problem.position.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();

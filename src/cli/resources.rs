@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     time::Duration,
 };
 
@@ -13,7 +12,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
@@ -21,87 +20,42 @@ use super::{
     client::{NamespaceScope, Query, QueryTarget, RequestError},
 };
 use crate::{
-    types::{Kind, Selector, UnknownReason},
-    watch::{client_from, served_kinds},
+    server::{HealthView, ListView, ResourceView, StatusView, StreamView, Word},
+    types::{DownReason, HealthState, Kind, Selector, Source, UnknownReason, VerdictKind},
+    watch::{ApiError, ConnectError, client_from, served_kinds},
 };
 
-/// A claim of `/v1/resources`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ClaimView {
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    pub(super) namespace: String,
-    #[serde(rename = "resourceName")]
-    pub(super) name: String,
-    pub(super) source: String,
-    pub(super) verdict: String,
-    pub(super) reason: Option<String>,
-    pub(super) drift_detected: bool,
-    pub(super) onset: Option<Timestamp>,
-    pub(super) severity: Option<String>,
-    pub(super) expectation: Option<String>,
-    pub(super) advice: Option<String>,
-    pub(super) actor: Option<String>,
-    pub(super) manager: Option<String>,
-    pub(super) declared_by: Vec<DeclarationView>,
-    pub(super) differences: Vec<DifferenceView>,
-    pub(super) ignored: Vec<DifferenceView>,
-    pub(super) blind_fields: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct DeclarationView {
-    pub(super) address: String,
-    pub(super) state: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct DifferenceView {
-    pub(super) path: String,
-    pub(super) expected: String,
-    pub(super) actual: String,
-    pub(super) actor: String,
-    pub(super) manager: Option<String>,
-    pub(super) onset: Option<Timestamp>,
-    pub(super) rules: Vec<String>,
-    pub(super) ignored_by: Option<String>,
-}
-
-/// A claim with the JSON that it was read from, for `-o json`.
-#[derive(Clone, Debug)]
+/// A claim of `/v1/resources`, with the JSON that it was read from, for `-o json`.
+#[derive(Debug)]
 pub(super) struct ClaimRow {
     pub(super) claim: ClaimView,
     pub(super) json: Value,
 }
 
-#[derive(Deserialize)]
-struct ResourceList {
-    resources: Vec<Value>,
-}
+pub(super) type ClaimView = ResourceView<'static>;
 
 impl ClaimView {
     /// Why the verdict is `unknown`: a description, and the API's value.
     pub(super) fn unknown_reason(&self) -> Option<String> {
-        let reason = self.reason.as_deref()?;
+        let reason = self.reason.as_ref()?;
         // A newer exporter may have more reasons.
-        let description = UnknownReason::parse(reason)
-            .map_or("for a reason that is not known here", UnknownReason::description);
+        let description =
+            reason.known().map_or("for a reason that is not known here", UnknownReason::description);
         Some(format!("{description} ({reason})"))
     }
 
     /// Unlike `drift_detected`, which an `unknown` claim keeps from before.
     pub(super) fn is_drifted(&self) -> bool {
-        matches!(&*self.verdict, "drifted" | "missing" | "replaced")
+        self.verdict.known().is_some_and(VerdictKind::is_drifted)
     }
 
     pub(super) fn needs_attention(&self) -> bool {
-        self.drift_detected || self.is_drifted() || self.verdict == "unknown"
+        self.drift_detected || self.is_drifted() || self.verdict.known() == Some(VerdictKind::Unknown)
     }
 
     pub(super) fn is_declared(&self) -> bool {
-        self.source != "none" && self.verdict != "no_baseline"
+        self.source.known() != Some(Source::Unclaimed)
+            && self.verdict.known() != Some(VerdictKind::NoBaseline)
     }
 
     /// Empty for the core group.
@@ -112,12 +66,12 @@ impl ClaimView {
     /// `deployment.apps/web`, the format of `kubectl get -o name`.
     pub(super) fn kubectl_name(&self) -> String {
         let dot = if self.group().is_empty() { "" } else { "." };
-        format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.name)
+        format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.resource_name)
     }
 
     /// Group, kind, namespace and name.
     pub(super) fn object_key(&self) -> (&str, &str, &str, &str) {
-        (self.group(), &self.kind, &self.namespace, &self.name)
+        (self.group(), &self.kind, &self.namespace, &self.resource_name)
     }
 }
 
@@ -189,13 +143,14 @@ async fn fetch_scope(
         path.extend(["&resourceType=", &percent_encode(kind)]);
         path.extend(name.iter().map(|name| format!("&resourceName={}", percent_encode(name))));
     }
-    let ResourceList { mut resources } = query.exporter.get_json(&path).await?;
+    let ListView { mut resources, .. }: ListView<'static, Vec<Value>> =
+        query.exporter.get_json(&path).await?;
     resources.iter_mut().for_each(|json| clear_unknown_onsets(json, query.list_started));
     let row = |json: Value| match ClaimView::deserialize(&json) {
         Ok(claim) => Ok(ClaimRow { claim, json }),
-        Err(error) => Err(query.exporter.unexpected_response(&error)),
+        Err(error) => Err(query.exporter.unexpected_response(error)),
     };
-    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<ClaimRow>, String>>()?;
+    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<ClaimRow>, RequestError>>()?;
     rows.retain(|row| *scope != NamespaceScope::ClusterScoped || row.claim.namespace.is_empty());
     Ok(rows)
 }
@@ -222,10 +177,12 @@ struct MatchingObjects {
 }
 
 impl LabelFilter {
-    pub(super) async fn connect(selector: &Selector, arguments: &ExporterArgs) -> Result<Self, String> {
-        let client = client_from(&arguments.cluster.connection()).await;
-        let client = client.map_err(|error| selector_error(selector, &error))?;
-        Ok(Self { selector: selector.clone(), client, kinds: Vec::new() })
+    pub(super) async fn connect(selector: &Selector, arguments: &ExporterArgs) -> Result<Self, RequestError> {
+        let (selector, client) = (selector.clone(), client_from(&arguments.cluster.connection()).await);
+        match client {
+            Ok(client) => Ok(Self { selector, client, kinds: Vec::new() }),
+            Err(source) => Err(RequestError::Labels { selector, source: source.into() }),
+        }
     }
 
     /// Drops claims whose live object does not match or does not exist. Also drops kinds that the user may not list, and
@@ -233,11 +190,11 @@ impl LabelFilter {
     async fn retain_matching(&mut self, rows: &mut Vec<ClaimRow>) -> Result<Vec<CoverageGap>, RequestError> {
         let mut namespaces: BTreeMap<KindKey, BTreeSet<String>> = BTreeMap::new();
         for row in &*rows {
-            namespaces.entry(kind_key(row)).or_default().insert(row.claim.namespace.clone());
+            namespaces.entry(kind_key(row)).or_default().insert(row.claim.namespace.to_string());
         }
         if !namespaces.keys().all(|key| find_kind(&self.kinds, key).is_some()) {
             let discovered = served_kinds(&self.client, DISCOVERY_TIMEOUT).await;
-            let discovered = discovered.map_err(|error| self.transient_error(&error))?;
+            let discovered = discovered.map_err(|error| self.error(error))?;
             self.kinds = discovered.kinds.iter().map(|served| Kind::clone(&served.kind)).collect();
         }
         let lists = stream::iter(namespaces).map(async |(key, namespaces)| {
@@ -259,7 +216,7 @@ impl LabelFilter {
             matching.insert(key, found.names);
         }
         rows.retain(|row| {
-            let name = (row.claim.namespace.clone(), row.claim.name.clone());
+            let name = (row.claim.namespace.to_string(), row.claim.resource_name.to_string());
             matching.get(&kind_key(row)).is_some_and(|names| names.contains(&name))
         });
         gaps.sort();
@@ -308,21 +265,30 @@ impl LabelFilter {
             }
             // The kind is no longer served.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(MatchingObjects::default()),
-            Err(error) => Err(self.transient_error(&format_args!("{kind}: {error}"))),
+            Err(source) => {
+                Err(self.error(ListError::Api { kind: kind.to_string(), source: Box::new(source) }))
+            }
         }
     }
 
-    fn transient_error(&self, error: &dyn fmt::Display) -> RequestError {
-        RequestError::transient(selector_error(&self.selector, error))
+    fn error(&self, source: impl Into<ListError>) -> RequestError {
+        RequestError::Labels { selector: self.selector.clone(), source: source.into() }
     }
 }
 
-fn selector_error(selector: &Selector, error: &dyn fmt::Display) -> String {
-    format!("cannot list objects with the labels `{selector}`: {error}")
+/// Why objects cannot be listed by their labels.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Discovery(#[from] ApiError),
+    #[error("{kind}: {source}")]
+    Api { kind: String, source: Box<kube::Error> },
 }
 
 fn kind_key(row: &ClaimRow) -> KindKey {
-    (row.claim.api_version.clone(), row.claim.kind.clone())
+    (row.claim.api_version.to_string(), row.claim.kind.to_string())
 }
 
 fn find_kind<'a>(kinds: &'a [Kind], (api_version, name): &KindKey) -> Option<&'a Kind> {
@@ -362,24 +328,29 @@ pub(super) fn expand_short_name(kind: &str) -> String {
     found.map_or(kind, |(_, full)| full).to_owned()
 }
 
-/// `subject` is the start of the sentence: `the cluster has`.
-pub(super) fn unknown_kind_message<'a>(
-    subject: &str,
-    kind: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> String {
-    let typed = kind.split('.').next().unwrap_or(kind).to_lowercase();
-    let scored = known.into_iter().map(str::to_lowercase).map(|name| {
-        let singular = strsim::jaro_winkler(&typed, &name);
-        let plural = strsim::jaro_winkler(typed.trim_end_matches('s'), &name);
-        (singular.max(plural), name)
-    });
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score >= SUGGESTION_THRESHOLD);
-    let hint = match best {
-        Some((_, name)) => format!("; did you mean `{name}`?"),
-        None => "; `kubectl api-resources` lists the kinds".to_owned(),
-    };
-    format!("{subject} no kind `{kind}`{hint}")
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{subject} no kind `{kind}`; {hint}")]
+pub(super) struct UnknownKind {
+    /// The start of the sentence: `the cluster has`.
+    subject: &'static str,
+    kind: String,
+    pub(super) hint: String,
+}
+
+impl UnknownKind {
+    pub(super) fn new<'a>(subject: &'static str, kind: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let typed = kind.split('.').next().unwrap_or(kind).to_lowercase();
+        let scored = known.map(str::to_lowercase).map(|name| {
+            let singular = strsim::jaro_winkler(&typed, &name);
+            let plural = strsim::jaro_winkler(typed.trim_end_matches('s'), &name);
+            (singular.max(plural), name)
+        });
+        let hint = match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((score, name)) if score >= SUGGESTION_THRESHOLD => format!("did you mean `{name}`?"),
+            _ => "`kubectl api-resources` lists the kinds".to_owned(),
+        };
+        Self { subject, kind: kind.to_owned(), hint }
+    }
 }
 
 /// Names in the summary of gaps; further ones are counted.
@@ -399,82 +370,71 @@ impl CoverageGap {
 }
 
 /// `/v1/status`, and gaps that the exporter does not know of.
-#[derive(Deserialize)]
 pub(super) struct ExporterStatus {
-    ready: bool,
-    streams: Vec<ComponentStatus>,
-    sources: Vec<ComponentStatus>,
-    #[serde(skip)]
+    view: StatusView<'static>,
     gaps: Vec<CoverageGap>,
-}
-
-#[derive(Deserialize)]
-struct ComponentStatus {
-    #[serde(default)]
-    group: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    source: String,
-    state: String,
-    reason: Option<String>,
-    message: Option<String>,
 }
 
 const NO_MESSAGE: &str = "the exporter reports no reason";
 
 impl ExporterStatus {
-    pub(super) async fn fetch(query: &Query, label_gaps: Vec<CoverageGap>) -> Result<Self, String> {
-        let status: Self = query.exporter.get_json("/v1/status").await?;
-        Ok(Self { gaps: [&query.gaps[..], &label_gaps].concat(), ..status })
+    pub(super) async fn fetch(query: &Query, label_gaps: Vec<CoverageGap>) -> Result<Self, RequestError> {
+        let view = query.exporter.get_json("/v1/status").await?;
+        Ok(Self { view, gaps: [&query.gaps[..], &label_gaps].concat() })
+    }
+
+    fn streams(&self) -> &[StreamView<'static>] {
+        &self.view.streams
     }
 
     /// The first message of a watch if all watches and sources are down.
     pub(super) fn all_down(&self) -> Option<&str> {
-        let mut components = self.streams.iter().chain(&self.sources);
-        let all_down = !self.streams.is_empty() && components.all(|component| component.state == "down");
-        all_down.then(|| self.streams.iter().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE))
+        let sources = self.view.sources.iter().map(|source| &source.health);
+        let mut health = self.streams().iter().map(|watch| &watch.health).chain(sources);
+        (!self.streams().is_empty() && health.all(is_down)).then(|| first_message(self.streams()))
     }
 
     pub(super) fn all_forbidden(&self) -> bool {
-        self.streams.iter().all(|watch| watch.reason.as_deref() == Some("forbidden"))
+        self.streams().iter().all(|watch| has_reason(&watch.health, DownReason::Forbidden))
     }
 
-    /// An error message if no watch matches the kind.
-    pub(super) fn unknown_kind(&self, subject: &str, resource: &ResourceArg) -> Option<String> {
-        let is_watched = self.streams.iter().any(|watch| watch.matches(resource));
-        let kinds = || self.streams.iter().map(|watch| &*watch.kind);
+    /// An error if no watch matches the kind.
+    pub(super) fn unknown_kind(&self, subject: &'static str, resource: &ResourceArg) -> Option<UnknownKind> {
+        let is_watched = self.streams().iter().any(|watch| matches(watch, resource));
+        let kinds = || self.streams().iter().map(|watch| &*watch.kind);
         let name = resource.kind.trim_end_matches('.');
-        (!is_watched).then(|| unknown_kind_message(subject, name, kinds()))
+        (!is_watched).then(|| UnknownKind::new(subject, name, kinds()))
     }
 
     /// The message of a kind's watches if all of them are down. A watch that the settings refuse does not count.
     pub(super) fn kind_down(&self, resource: &ResourceArg) -> Option<&str> {
-        let watches = || self.streams.iter().filter(|watch| watch.matches(resource));
-        let is_down =
-            |watch: &ComponentStatus| watch.state == "down" && watch.reason.as_deref() != Some("refused");
-        let all_down = watches().next().is_some() && watches().all(is_down);
-        all_down.then(|| watches().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE))
+        let watches = || self.streams().iter().filter(|watch| matches(watch, resource));
+        let has_failed = |watch: &StreamView<'_>| {
+            is_down(&watch.health) && !has_reason(&watch.health, DownReason::Refused)
+        };
+        let all_down = watches().next().is_some() && watches().all(has_failed);
+        all_down.then(|| first_message(watches()))
     }
 
     /// `not seen: releases of Helm, Role and 3 more kinds (forbidden)`, or `None` if there are no gaps.
     pub(super) fn gap_summary(&self) -> Option<String> {
         let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let down = self.sources.iter().chain(&self.streams).filter(|component| component.state == "down");
-        let down = down.map(|component| {
-            let name = match &*component.source {
-                "" => &component.kind,
-                "helm" => "releases of Helm",
-                "terraform" => "states of Terraform",
-                other => other,
+        let sources = self.view.sources.iter().map(|source| {
+            let name = match source.source.known() {
+                Some(Source::Helm) => "releases of Helm",
+                Some(Source::Terraform) => "states of Terraform",
+                _ => source.source.as_str(),
             };
-            (component.reason.as_deref().unwrap_or("down"), name)
+            (&source.health, name)
         });
+        let down = sources.chain(self.streams().iter().map(|watch| (&watch.health, &*watch.kind)));
+        let down = down.filter(|(health, _)| is_down(health));
+        let down = down.map(|(health, name)| (health.reason.as_ref().map_or("down", Word::as_str), name));
         let gaps = self.gaps.iter().map(|gap| (gap.reason, &*gap.what));
         for (reason, name) in gaps.chain(down) {
             let names = by_reason.entry(reason).or_default();
             // The settings exclude refused kinds on purpose, such as cluster-scoped kinds with -n.
-            if reason != "refused" && !names.contains(&name) {
+            if reason != DownReason::Refused.as_str() && !names.contains(&name) {
                 names.push(name);
             }
         }
@@ -487,19 +447,29 @@ impl ExporterStatus {
         if !parts.is_empty() {
             return Some(format!("not seen: {}", parts.join("; ")));
         }
-        (!self.ready).then(|| "the exporter has not synced yet".to_owned())
+        (!self.view.ready).then(|| "the exporter has not synced yet".to_owned())
     }
 }
 
-impl ComponentStatus {
-    /// Compares singular and plural names, and a prefix of the group.
-    fn matches(&self, resource: &ResourceArg) -> bool {
-        let typed = resource.kind.to_lowercase();
-        let (typed, group) = typed.split_once('.').unwrap_or((&typed, ""));
-        let kind = self.kind.to_lowercase();
-        let is_plural = typed.starts_with(&kind[..kind.len().saturating_sub(1)]) && typed.ends_with('s');
-        (typed == kind || is_plural) && (group.is_empty() || self.group.starts_with(group))
-    }
+fn is_down(health: &HealthView<'_>) -> bool {
+    health.state.known() == Some(HealthState::Down)
+}
+
+fn has_reason(health: &HealthView<'_>, reason: DownReason) -> bool {
+    health.reason.as_ref().and_then(Word::known) == Some(reason)
+}
+
+fn first_message<'a>(watches: impl IntoIterator<Item = &'a StreamView<'static>>) -> &'a str {
+    watches.into_iter().find_map(|watch| watch.health.message.as_deref()).unwrap_or(NO_MESSAGE)
+}
+
+/// Compares singular and plural names, and a prefix of the group.
+fn matches(watch: &StreamView<'_>, resource: &ResourceArg) -> bool {
+    let typed = resource.kind.to_lowercase();
+    let (typed, group) = typed.split_once('.').unwrap_or((&typed, ""));
+    let kind = watch.kind.to_lowercase();
+    let is_plural = typed.starts_with(&kind[..kind.len().saturating_sub(1)]) && typed.ends_with('s');
+    (typed == kind || is_plural) && (group.is_empty() || watch.group.starts_with(group))
 }
 
 #[cfg(test)]
@@ -508,8 +478,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        CoverageGap, ExporterStatus, ResourceArg, clear_unknown_onsets, expand_short_name,
-        unknown_kind_message,
+        CoverageGap, ExporterStatus, ResourceArg, UnknownKind, clear_unknown_onsets, expand_short_name,
     };
 
     #[test]
@@ -533,10 +502,11 @@ mod tests {
         for (typed, suggested) in
             [("deploymnt", "`deployment`"), ("Servics", "`service`"), ("daemonset.appz", "`daemonset`")]
         {
-            let message = unknown_kind_message("the cluster has", typed, known);
+            let message = UnknownKind::new("the cluster has", typed, known.into_iter()).to_string();
             assert!(message.ends_with(&format!("did you mean {suggested}?")), "{message}");
         }
-        assert!(unknown_kind_message("the cluster has", "zzz", known).contains("api-resources"));
+        let unlike = UnknownKind::new("the cluster has", "zzz", known.into_iter()).to_string();
+        assert!(unlike.contains("api-resources"), "{unlike}");
     }
 
     #[test]
@@ -546,7 +516,8 @@ mod tests {
     }
 
     fn status(streams: &Value, sources: &Value) -> ExporterStatus {
-        serde_json::from_value(json!({"ready": true, "streams": streams, "sources": sources})).unwrap()
+        let view = json!({"ready": true, "streams": streams, "sources": sources});
+        ExporterStatus { view: serde_json::from_value(view).unwrap(), gaps: Vec::new() }
     }
 
     fn down(kind: &str, reason: &str) -> Value {
@@ -598,6 +569,6 @@ mod tests {
         for known in ["ingress", "ingresses", "networkpolicies.networking.k8s.io", "NetworkPolicy"] {
             assert_eq!(unknown(known), None, "{known}");
         }
-        assert!(unknown("ingrss").unwrap().ends_with("did you mean `ingress`?"));
+        assert!(unknown("ingrss").unwrap().to_string().ends_with("did you mean `ingress`?"));
     }
 }

@@ -1,6 +1,11 @@
 //! `drift-exporter rules`.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -8,29 +13,29 @@ use serde::Deserialize;
 use super::{
     Outcome,
     args::{RulesCommand, RulesTestArgs},
-    output::{Console, load_settings},
+    error::CliError,
+    output::{Console, load_settings, read_error},
 };
 use crate::{
-    config::{Overrides, read_yaml},
+    config::{Overrides, Problem, read_yaml},
     diff::class_of,
     rules::{ObjectView, Rule, RuleOrigin, RuleSet},
     types::{
         Actor, Advice, Clock, Difference, Expectation, FieldClass, FieldManager, FieldPath, FieldValue,
-        Finding, Kind, ObjectKey, PathError, Severity, Source, WantedKind,
+        Finding, Kind, KindError, ObjectKey, PathError, Severity, Source, WantedKind,
     },
 };
 
-pub(super) fn run(command: &RulesCommand, console: &mut Console) -> Result<Outcome, String> {
+pub(super) fn run(command: &RulesCommand, console: &mut Console) -> Result<Outcome, CliError> {
     let (RulesCommand::List(config) | RulesCommand::Test(RulesTestArgs { config, .. })) = command;
     let settings = load_settings(config.config_file.as_deref(), &Overrides::default(), console)?;
-    let Some(settings) = settings else { return Ok(Outcome::Negative) };
     match command {
         RulesCommand::List(_) => print_rules(&settings.rules, console).map(|()| Outcome::Success),
         RulesCommand::Test(test) => run_test_cases(test, &settings.rules, console),
     }
 }
 
-fn print_rules(rules: &RuleSet, console: &mut Console) -> Result<(), String> {
+fn print_rules(rules: &RuleSet, console: &mut Console) -> Result<(), CliError> {
     let rows: Vec<[String; 5]> = rules.rules().iter().map(rule_row).collect();
     let head = ["NAME", "FROM", "EFFECT", "EXPIRES", "OWNER"].map(str::to_owned);
     let lines = || std::iter::once(&head).chain(&rows);
@@ -59,14 +64,16 @@ fn run_test_cases(
     arguments: &RulesTestArgs,
     rules: &RuleSet,
     console: &mut Console,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, CliError> {
     let now = Clock::system().now();
     let (mut passed, mut failed) = (0, 0);
     for file in &arguments.files {
         for case in read_cases(file)?.cases {
-            let failures = case
-                .check(rules, now)
-                .map_err(|why| format!("{}: case {}: {why}", file.display(), case.name))?;
+            let failures = case.check(rules, now).map_err(|source| TestFileError::Case {
+                file: file.clone(),
+                case: case.name.clone(),
+                source,
+            })?;
             let line = if failures.is_empty() {
                 passed += 1;
                 format!("ok      {}\n", case.name)
@@ -81,15 +88,33 @@ fn run_test_cases(
     Ok(if failed == 0 { Outcome::Success } else { Outcome::Negative })
 }
 
-fn read_cases(file: &Path) -> Result<TestFile, String> {
-    let text =
-        fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    let cases: TestFile = read_yaml(&text).map_err(|problem| format!("{}: {problem}", file.display()))?;
-    if cases.cases.is_empty() {
+fn read_cases(path: &Path) -> Result<TestFile, CliError> {
+    let text = fs::read_to_string(path).map_err(|source| read_error(path, source))?;
+    let file = path.to_owned();
+    match read_yaml::<TestFile>(&text) {
+        Err(problem) => Err(TestFileError::Malformed { file, problem: Box::new(problem) }.into()),
         // A CI job must not pass because its cases were lost.
-        return Err(format!("{} has no cases", file.display()));
+        Ok(cases) if cases.cases.is_empty() => Err(TestFileError::NoCases(file).into()),
+        Ok(cases) => Ok(cases),
     }
-    Ok(cases)
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TestFileError {
+    #[error("{file}: {problem}")]
+    Malformed { file: PathBuf, problem: Box<Problem> },
+    #[error("{0} has no cases")]
+    NoCases(PathBuf),
+    #[error("{file}: case {case}: {source}")]
+    Case { file: PathBuf, case: String, source: CaseError },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CaseError {
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    #[error("invalid path `{path}`: {source}")]
+    Path { path: String, source: PathError },
 }
 
 #[derive(Debug, Deserialize)]
@@ -155,7 +180,7 @@ struct ExpectedRating {
 
 impl TestCase {
     /// The failed expectations. An error is an invalid case.
-    fn check(&self, rules: &RuleSet, now: Timestamp) -> Result<Vec<String>, String> {
+    fn check(&self, rules: &RuleSet, now: Timestamp) -> Result<Vec<String>, CaseError> {
         let expected = &self.want;
         let difference = self.rate(rules, self.at.unwrap_or(now))?;
         let mut failures = Vec::new();
@@ -180,7 +205,7 @@ impl TestCase {
         Ok(failures)
     }
 
-    fn rate(&self, rules: &RuleSet, now: Timestamp) -> Result<Difference, String> {
+    fn rate(&self, rules: &RuleSet, now: Timestamp) -> Result<Difference, CaseError> {
         let TestObject { api_version, kind, namespace, name, labels, autoscaled } = &self.object;
         let wanted = WantedKind::parse(api_version, kind)?;
         let kind = Kind {
@@ -197,10 +222,8 @@ impl TestCase {
             name: name.as_str().into(),
         };
         let difference = &self.difference;
-        let path: FieldPath = difference
-            .path
-            .parse()
-            .map_err(|error: PathError| format!("invalid path `{}`: {error}", difference.path))?;
+        let invalid = |source| CaseError::Path { path: difference.path.clone(), source };
+        let path: FieldPath = difference.path.parse().map_err(invalid)?;
         let class = match difference.field {
             Some(class) => class,
             // Only hashes differ in the whole spec.

@@ -297,18 +297,28 @@ const RESERVED_LABELS: [&str; 14] = [
     "instance",
 ];
 
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ShownLabelError {
+    #[error("invalid label name `{0}`")]
+    Key(String),
+    #[error("`{key}` would become `{name}`, which is not a valid Prometheus label")]
+    Name { key: String, name: String },
+    #[error("`{key}` would become `{name}`, which the series already have")]
+    Reserved { key: String, name: String },
+}
+
 impl ShownLabel {
     /// Parses `team` or `example.com/team`.
-    pub(super) fn parse(key: &str) -> Result<Self, String> {
+    pub(super) fn parse(key: &str) -> Result<Self, ShownLabelError> {
         if !is_label_name(key) {
-            return Err(format!("invalid label name `{key}`"));
+            return Err(ShownLabelError::Key(key.into()));
         }
         let name: String = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         if name.starts_with("__") || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("`{key}` would become `{name}`, which is not a valid Prometheus label"));
+            return Err(ShownLabelError::Name { key: key.into(), name });
         }
         if RESERVED_LABELS.contains(&name.as_str()) {
-            return Err(format!("`{key}` would become `{name}`, which the series already have"));
+            return Err(ShownLabelError::Reserved { key: key.into(), name });
         }
         Ok(Self { key: key.into(), name: name.into() })
     }

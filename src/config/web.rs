@@ -214,7 +214,7 @@ struct Validator<'a> {
 }
 
 impl Validator<'_> {
-    fn problem(&mut self, key: &str, message: impl Into<Box<str>>) {
+    fn problem(&mut self, key: &str, message: impl fmt::Display) {
         self.problems.push(Problem::at(key, message));
     }
 

@@ -39,12 +39,13 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn whole(message: impl Into<Box<str>>) -> Self {
+    pub fn whole(message: impl fmt::Display) -> Self {
         Self::at("", message)
     }
 
-    pub(super) fn at(key: &str, message: impl Into<Box<str>>) -> Self {
-        Self { position: None, key: key.into(), message: message.into(), suggestion: None }
+    pub(super) fn at(key: &str, message: impl fmt::Display) -> Self {
+        let message = message.to_string().into();
+        Self { position: None, key: key.into(), message, suggestion: None }
     }
 
     /// A word that is not one of the `known` ones.

@@ -1,11 +1,9 @@
 //! The conditions of a rule, compiled from `match`.
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, fmt::Display};
 
 use super::{MatchSpec, ObjectView, change_kind::change_kind, problem::Reporter};
-use crate::types::{
-    Actor, ChangeKind, FieldClass, Finding, Glob, Kind, PathError, PathPattern, Source, ValueDigest,
-};
+use crate::types::{Actor, ChangeKind, FieldClass, Finding, Glob, Kind, PathPattern, Source, ValueDigest};
 
 /// The conditions of a rule. An empty list matches everything.
 #[derive(Clone, Debug, Default)]
@@ -35,15 +33,15 @@ pub(super) struct MatchInput<'a> {
 impl Condition {
     pub(super) fn compile(spec: &MatchSpec, report: &mut Reporter<'_>) -> Self {
         let kinds = compile_each(&spec.kinds, "match.kinds", report, |text| {
-            KindPattern::parse(text).map_err(|message| format!("`{text}`: {message}"))
+            KindPattern::parse(text).map_err(|why| InvalidPattern { text, why })
         });
         let paths = compile_each(&spec.paths, "match.paths", report, |text| {
-            text.parse::<PathPattern>().map_err(|error: PathError| format!("`{text}`: {error}"))
+            text.parse::<PathPattern>().map_err(|why| InvalidPattern { text, why })
         });
         let values =
             compile_each(&spec.values, "match.values", report, |value| match ValueDigest::parse(&value.0) {
                 None => Ok(ValueDigest::of(&value.0)),
-                Some(digest) => digest.map_err(str::to_owned),
+                Some(digest) => digest,
             });
         for name in spec.labels.keys().filter(|name| name.is_empty() || name.contains('*')) {
             report
@@ -131,18 +129,25 @@ impl<'a> MatchInput<'a> {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}`: {why}")]
+struct InvalidPattern<'a, E> {
+    text: &'a str,
+    why: E,
+}
+
 /// Compiles each member of a list and reports the invalid ones.
-fn compile_each<T, R>(
-    list: &[T],
+fn compile_each<'a, T, R, E: Display>(
+    list: &'a [T],
     key: &str,
     report: &mut Reporter<'_>,
-    compile: impl Fn(&T) -> Result<R, String>,
+    compile: impl Fn(&'a T) -> Result<R, E>,
 ) -> Vec<R> {
     let mut members = Vec::new();
     for (at, spec) in list.iter().enumerate() {
         match compile(spec) {
             Ok(member) => members.push(member),
-            Err(message) => report.problem(&format!("{key}[{at}]"), message),
+            Err(error) => report.problem(&format!("{key}[{at}]"), error),
         }
     }
     members

@@ -52,8 +52,8 @@ impl<'a> Reporter<'a> {
         Self { rule: Some(rule.into()), ..self }
     }
 
-    pub(super) fn problem(&mut self, key: &str, message: impl Into<Box<str>>) {
-        self.push(key, message.into(), None);
+    pub(super) fn problem(&mut self, key: &str, message: impl fmt::Display) {
+        self.push(key, message.to_string().into(), None);
     }
 
     /// Reports a problem with the most similar of `words` as suggestion.

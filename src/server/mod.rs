@@ -11,6 +11,10 @@ mod ui;
 
 pub use self::http::{Exposed, Protection, ROUTES, Route, ServerLimits, listen, router, serve};
 pub use api::EventStreamLimit;
+pub(crate) use api::{
+    DeclaredByView, DifferenceView, HealthView, ListView, ObjectView, ProblemView, ResourceView, StatusView,
+    StreamView, Word,
+};
 pub use auth::{Auth, Peer, WebConfig};
 pub use log_buffer::{LogLine, LogLines};
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};

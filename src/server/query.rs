@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use axum::extract::rejection::QueryRejection;
 use jiff::Timestamp;
 
 #[cfg(test)]
@@ -27,13 +28,28 @@ fn matches_kind(kind: &Kind, name: &str) -> bool {
         && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
 }
 
-/// The member of a closed set with this spelling; `None` if it is empty. The error lists the valid spellings.
-pub(super) fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, String> {
+/// Why a page does not understand its URL.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum QueryError {
+    #[error("{}", .0.body_text())]
+    Malformed(#[from] QueryRejection),
+    #[error("unknown {what} `{text}`; valid values: {}", .valid.join(", "))]
+    UnknownWord { what: &'static str, text: String, valid: Vec<&'static str> },
+    #[error("A page has {valid:?} rows, not “{text}”.")]
+    Rows { text: String, valid: &'static [usize] },
+    #[error("“{0}” is not the number of a page.")]
+    Page(String),
+    #[error("The table has no column “{0}” to sort by.")]
+    Column(String),
+}
+
+/// The member of a closed set with this spelling; `None` if it is empty.
+pub(super) fn parse_option<T: ClosedSet>(what: &'static str, text: &str) -> Result<Option<T>, QueryError> {
     let found = T::members().iter().copied().find(|member| member.as_str() == text);
     if found.is_some() || text.is_empty() {
         return Ok(found);
     }
-    Err(format!("unknown {what} `{text}`; valid values: {}", T::spellings().join(", ")))
+    Err(QueryError::UnknownWord { what, text: text.to_owned(), valid: T::spellings() })
 }
 
 /// An object as a URL names it: kind with or without group, namespace, name. The namespace is empty for cluster-scoped
@@ -134,12 +150,12 @@ impl<'a> ClaimRow<'a> {
     }
 
     pub(super) fn is_drifted(&self) -> bool {
-        matches!(self.verdict, VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced)
+        self.verdict.is_drifted()
     }
 
     /// Whether the claim cannot be judged now, and had drifted when it was last judged.
     pub(super) fn had_drifted(&self) -> bool {
-        matches!(self.verdict, VerdictKind::Unknown | VerdictKind::InFlight) && self.episode().is_some()
+        self.verdict.is_undecided() && self.episode().is_some()
     }
 
     fn id(&self) -> ClaimId<'a> {
@@ -184,7 +200,7 @@ impl<'a> ClaimRow<'a> {
 }
 
 /// Selects claims and transitions. A field that is `None` or empty selects everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filter {
     /// As in [`matches_kind`].
     pub(super) kind: Option<String>,

@@ -60,8 +60,8 @@ impl FieldPath {
 
     /// Parses kubectl's `JSONPath`, limited to expressions that select a single field: `.status.lastAppliedHash`,
     /// `{.status.phase}`, `.status.conditions[?(@.type=="Ready")].reason`, `.metadata.annotations['example.com/hash']`.
-    pub fn from_json_path(text: &str) -> Result<Self, String> {
-        let invalid = |why: &str| format!("invalid path `{text}`: {why}; want the path of a single field");
+    pub fn from_json_path(text: &str) -> Result<Self, JsonPathError> {
+        let invalid = |message: &str| JsonPathError { path: text.into(), message: message.into() };
         let inner = text.trim();
         let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner).trim();
         let inner = inner.strip_prefix('$').unwrap_or(inner);
@@ -323,6 +323,14 @@ impl PathError {
     fn new(column: usize, message: impl Into<Box<str>>) -> Self {
         Self { column, message: message.into() }
     }
+}
+
+/// The text is not a `JSONPath` that selects a single field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid path `{path}`: {message}; want the path of a single field")]
+pub struct JsonPathError {
+    path: Box<str>,
+    message: Box<str>,
 }
 
 /// Parses the common syntax of paths and patterns.
@@ -710,7 +718,7 @@ mod tests {
             (".status.conditions[?(@.type==\"Ready\"", "not closed"),
             (".metadata.annotations.example\\.com/hash", "quoted"),
         ] {
-            let error = FieldPath::from_json_path(text).unwrap_err();
+            let error = FieldPath::from_json_path(text).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains(text), "{text}: {error}");
         }
     }

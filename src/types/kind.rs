@@ -43,17 +43,6 @@ impl<'a> GroupKind<&'a str> {
     }
 }
 
-/// The `apiVersion` of a kind in manifests: `apps/v1`, or `v1` for the core group.
-#[derive(Clone, Copy, Debug)]
-pub struct ApiVersion<'a>(pub &'a Kind);
-
-impl fmt::Display for ApiVersion<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Kind { group, version, .. }) = self;
-        if group.is_empty() { formatter.write_str(version) } else { write!(formatter, "{group}/{version}") }
-    }
-}
-
 impl Kind {
     pub fn deployment() -> Self {
         Self::namespaced("apps", "v1", "Deployment", "deployments")
@@ -95,8 +84,10 @@ impl Kind {
         self.group_kind() == AUTOSCALER
     }
 
+    /// As in manifests: `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
-        ApiVersion(self).to_string()
+        let Self { group, version, .. } = self;
+        if group.is_empty() { version.to_string() } else { format!("{group}/{version}") }
     }
 
     fn namespaced(group: &str, version: &str, kind: &str, plural: &str) -> Self {
@@ -150,25 +141,35 @@ pub enum KindName {
     Named(Box<str>),
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KindError {
+    #[error("invalid apiVersion `{0}`; want GROUP/VERSION, GROUP/* or v1")]
+    ApiVersion(Box<str>),
+    #[error("invalid API group `{0}`")]
+    Group(Box<str>),
+    #[error("invalid version `{0}`; want v1, v1beta1 or similar, or *")]
+    Version(Box<str>),
+    #[error("invalid kind `{0}`; want a name such as Deployment, or *")]
+    Kind(Box<str>),
+}
+
 impl WantedKind {
     /// Parses `apps/v1` or `v1` with `Deployment`. Version and kind may be `*`: `apps/*` is the preferred version.
-    pub fn parse(api_version: &str, kind: &str) -> Result<Self, String> {
+    pub fn parse(api_version: &str, kind: &str) -> Result<Self, KindError> {
         let (group, version) = match api_version.split_once('/') {
             Some((group, version)) => (group, version),
             None if looks_like_version(api_version) => ("", api_version),
-            None => {
-                return Err(format!("invalid apiVersion `{api_version}`; want GROUP/VERSION, GROUP/* or v1"));
-            }
+            None => return Err(KindError::ApiVersion(api_version.into())),
         };
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
         if !group.chars().all(allowed) || (group.is_empty() && api_version.contains('/')) {
-            return Err(format!("invalid API group `{group}`"));
+            return Err(KindError::Group(group.into()));
         }
         if version != "*" && !looks_like_version(version) {
-            return Err(format!("invalid version `{version}`; want v1, v1beta1 or similar, or *"));
+            return Err(KindError::Version(version.into()));
         }
         if kind != "*" && (kind.is_empty() || !kind.chars().all(|c| c.is_ascii_alphanumeric())) {
-            return Err(format!("invalid kind `{kind}`; want a name such as Deployment, or *"));
+            return Err(KindError::Kind(kind.into()));
         }
         let named = Self::exactly(&Kind::undiscovered(group, version, kind));
         Ok(Self {

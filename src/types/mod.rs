@@ -27,16 +27,16 @@ pub use closed_sets::{
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
 pub use difference::{Difference, FieldManager, FieldValue, Finding};
-pub use field_path::{FieldPath, PathError, PathPattern, Segment};
+pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest};
 pub use key::{ObjectKey, ObjectRef, ShortText};
-pub use kind::{ApiVersion, GroupKind, Kind, KindName, ServedKind, ServedKinds, WantedKind};
+pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind};
 pub use object::{
     AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts,
     PackedJson, RuleInputs,
 };
 pub use redaction::{KeyId, KeyedDigest, RedactionKey, RedactionPolicy, is_within};
-pub use selector::{Glob, LabelSet, NameSet, Scope, Selector};
+pub use selector::{Glob, LabelSet, NameSet, Scope, Selector, SelectorError};
 pub use status::{
     ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,
     StatusReport, TerraformJobSpec,
@@ -45,7 +45,7 @@ pub use verdict::{
     DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, WorstDifference,
 };
 pub use watch::{
-    DownReason, ObjectFilter, Unwatched, Watch, WatchHealth, WatchId, WatchIds, WatchMode, WatchPlan,
-    WatchSpec,
+    DownReason, HealthState, ObjectFilter, Unwatched, Watch, WatchHealth, WatchId, WatchIds, WatchMode,
+    WatchPlan, WatchSpec,
 };
 pub use watch_config::{DecodeConfig, WatchConfig};

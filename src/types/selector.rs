@@ -24,9 +24,19 @@ enum Operator {
     NotIn(Vec<Box<str>>),
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    #[error("invalid requirement `{0}`; want =, ==, !=, in (…) or notin (…)")]
+    Requirement(Box<str>),
+    #[error("invalid label name `{0}`")]
+    Name(Box<str>),
+    #[error("invalid label value `{0}`")]
+    Value(Box<str>),
+}
+
 impl Selector {
     /// Parses `a=b`, `a!=b`, `a in (b, c)`, `a notin (b)`, `a` and `!a`, separated by commas.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let parts = split_outside_brackets(text).into_iter().map(str::trim).filter(|part| !part.is_empty());
         let mut requirements = parts.map(Requirement::parse).collect::<Result<Vec<_>, _>>()?;
         requirements.sort();
@@ -74,7 +84,7 @@ impl fmt::Display for Selector {
 }
 
 impl Requirement {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, SelectorError> {
         let (key, operator) = if let Some((key, value)) = text.split_once("!=") {
             (key, Operator::NotIn(values(value)?))
         } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
@@ -86,9 +96,7 @@ impl Requirement {
             match (word.trim(), list.strip_suffix(')')) {
                 ("in", Some(list)) => (key, Operator::In(values(list)?)),
                 ("notin", Some(list)) => (key, Operator::NotIn(values(list)?)),
-                _ => {
-                    return Err(format!("invalid requirement `{text}`; want =, ==, !=, in (…) or notin (…)"));
-                }
+                _ => return Err(SelectorError::Requirement(text.into())),
             }
         } else {
             (text, Operator::Exists)
@@ -96,7 +104,7 @@ impl Requirement {
         let key = key.trim();
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
         if key.is_empty() || !key.chars().all(allowed) {
-            return Err(format!("invalid label name `{key}`"));
+            return Err(SelectorError::Name(key.into()));
         }
         Ok(Self { key: key.into(), operator })
     }
@@ -115,12 +123,12 @@ impl Operator {
     }
 }
 
-fn values(text: &str) -> Result<Vec<Box<str>>, String> {
+fn values(text: &str) -> Result<Vec<Box<str>>, SelectorError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut values = Vec::new();
     for value in text.split(',').map(str::trim) {
         if value.len() > 63 || !value.chars().all(allowed) {
-            return Err(format!("invalid label value `{value}`"));
+            return Err(SelectorError::Value(value.into()));
         }
         values.push(value.into());
     }

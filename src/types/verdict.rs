@@ -23,6 +23,18 @@ closed_set! {
     }
 }
 
+impl VerdictKind {
+    /// Whether the object deviates from its baseline.
+    pub fn is_drifted(self) -> bool {
+        matches!(self, Self::Drifted | Self::Missing | Self::Replaced)
+    }
+
+    /// Whether it is unknown now if the object deviates. Its severity is unknown too.
+    pub fn is_undecided(self) -> bool {
+        matches!(self, Self::Unknown | Self::InFlight)
+    }
+}
+
 closed_set! {
     /// Why a claim could not be compared.
     UnknownReason {

@@ -15,6 +15,15 @@ pub enum WatchHealth {
 }
 
 closed_set! {
+    /// [`WatchHealth`] in a word.
+    HealthState {
+        Starting = "starting",
+        Up = "up",
+        Down = "down",
+    }
+}
+
+closed_set! {
     DownReason {
         Forbidden = "forbidden",
         /// The API server does not serve the kind.

@@ -36,10 +36,12 @@ pub enum ConnectError {
     )]
     NoConfig(Box<kube::config::InferConfigError>),
     /// The token is not a valid header value.
-    #[error("cannot set up the connection to {server}: {INVALID_TOKEN}")]
+    #[error("cannot set up the connection to {server}: the token contains invalid characters (a newline?)")]
     Token { server: String },
+    #[error("cannot set up the connection to {server}: {}", first_line(source))]
+    Credentials { server: String, source: Box<kube::config::KubeconfigError> },
     /// The configuration is inconsistent.
-    #[error("cannot set up the connection to {server}: {source}")]
+    #[error("cannot set up the connection to {server}: {}", first_line(source))]
     Setup { server: String, source: Box<kube::Error> },
 }
 
@@ -47,8 +49,6 @@ pub enum ConnectError {
 fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
-
-const INVALID_TOKEN: &str = "the token contains invalid characters (a newline?)";
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,20 +58,24 @@ pub async fn client_from(connection: &ClusterConnection) -> Result<Client, Conne
     let config = load(connection).await?;
     let server = config.cluster_url.to_string();
     info!(server, "Connecting to the API server.");
+    connect(server, config)
+}
+
+/// A client of another server that speaks like an API server. The kubeconfig has its URL and credentials.
+pub async fn client_from_kubeconfig(server: &str, kubeconfig: Kubeconfig) -> Result<Client, ConnectError> {
+    let server = server.to_owned();
+    match Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await {
+        Ok(config) => connect(server, config),
+        Err(source) => Err(ConnectError::Credentials { server, source: Box::new(source) }),
+    }
+}
+
+/// `server` is its name for messages.
+fn connect(server: String, config: Config) -> Result<Client, ConnectError> {
     if !has_valid_token(&config) {
         return Err(ConnectError::Token { server });
     }
     build(config).map_err(|source| ConnectError::Setup { server, source: Box::new(source) })
-}
-
-/// A client of another server that speaks like an API server. The kubeconfig has its URL and credentials.
-pub async fn client_from_kubeconfig(kubeconfig: Kubeconfig) -> Result<Client, String> {
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let config = config.map_err(|error| first_line(&error))?;
-    if !has_valid_token(&config) {
-        return Err(INVALID_TOKEN.to_owned());
-    }
-    build(config).map_err(|error| first_line(&error))
 }
 
 /// Whether the token is a valid header value: the client panics on one that is not.

@@ -24,7 +24,9 @@ pub use discovery::{KindScope, find_kind, served_kinds};
 pub use metrics::{KindMetrics, WatchMetrics};
 pub(crate) use openapi::SchemaReader;
 pub use openapi::SchemaRequests;
-pub use permissions::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions};
+pub use permissions::{
+    PermissionCheck, PermissionError, PermissionStatus, RequiredPermission, check_permissions,
+};
 pub use planner::{Discovery, plan};
 pub(crate) use planner::{PlannedWatches, Planner};
 pub use request::{ApiError, object_url, request_with_timeout, root_cause};

@@ -11,6 +11,7 @@ use kube::Client;
 use super::{
     discovery::served_kinds,
     planner::{Discovery, needs_discovery, plan},
+    request::ApiError,
 };
 use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, Watch, WatchHealth, WatchIds};
 
@@ -49,6 +50,18 @@ pub enum PermissionStatus {
     Unknown(String),
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum PermissionError {
+    #[error("discovery failed: {0}")]
+    Discovery(#[from] ApiError),
+    #[error("cannot check the permissions: the API server has no access reviews; skip this check with --pre")]
+    NoReviews,
+    #[error("cannot check the permissions: the API server does not answer")]
+    Timeout,
+    #[error("cannot check the permissions: {0}")]
+    Review(#[from] kube::Error),
+}
+
 const WATCH_VERBS: &[&str] = &["list", "watch"];
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 const REVIEWS_URL: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -58,12 +71,10 @@ pub async fn check_permissions(
     client: &Client,
     wanted: &[WantedKind],
     others: &[RequiredPermission],
-) -> Result<Vec<PermissionCheck>, String> {
+) -> Result<Vec<PermissionCheck>, PermissionError> {
     let mut discovery = Discovery::default();
     if wanted.iter().any(needs_discovery) {
-        let served = served_kinds(client, REQUEST_TIMEOUT).await;
-        let served = served.map_err(|error| format!("discovery failed: {error}"))?;
-        discovery = Discovery::Complete(served);
+        discovery = Discovery::Complete(served_kinds(client, REQUEST_TIMEOUT).await?);
     }
     let plan = plan(wanted, &discovery, &mut WatchIds::default());
     let watches = plan.watches.iter().map(|Watch { spec, .. }| RequiredPermission {
@@ -139,7 +150,7 @@ fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
-async fn check(client: &Client, required: RequiredPermission) -> Result<PermissionCheck, String> {
+async fn check(client: &Client, required: RequiredPermission) -> Result<PermissionCheck, PermissionError> {
     let mut missing = Vec::new();
     for verb in required.verbs {
         if !is_allowed(client, &required, verb).await? {
@@ -155,7 +166,11 @@ async fn check(client: &Client, required: RequiredPermission) -> Result<Permissi
     Ok(PermissionCheck { resource, scope, status })
 }
 
-async fn is_allowed(client: &Client, required: &RequiredPermission, verb: &str) -> Result<bool, String> {
+async fn is_allowed(
+    client: &Client,
+    required: &RequiredPermission,
+    verb: &str,
+) -> Result<bool, PermissionError> {
     let attributes = ResourceAttributes {
         group: Some(required.group.to_string()),
         resource: Some(required.resource.to_string()),
@@ -170,18 +185,15 @@ async fn is_allowed(client: &Client, required: &RequiredPermission, verb: &str) 
         },
         ..SelfSubjectAccessReview::default()
     };
-    let failed = |error: &dyn std::fmt::Display| format!("cannot check the permissions: {error}");
-    let body = serde_json::to_vec(&review).map_err(|error| failed(&error))?;
+    let body = serde_json::to_vec(&review).map_err(kube::Error::SerdeError)?;
     let request = Request::post(REVIEWS_URL).header("content-type", "application/json").body(body);
-    let request = request.map_err(|error| failed(&error))?;
+    let request = request.map_err(kube::Error::HttpError)?;
     let response = client.request::<SelfSubjectAccessReview>(request);
     match tokio::time::timeout(REQUEST_TIMEOUT, response).await {
         Ok(Ok(review)) => Ok(review.status.is_some_and(|status| status.allowed)),
         // The API server of the demo has no authorization.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-            Err(failed(&"the API server has no access reviews; skip this check with --pre"))
-        }
-        Ok(Err(error)) => Err(failed(&error)),
-        Err(_) => Err(failed(&"the API server does not answer")),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(PermissionError::NoReviews),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(PermissionError::Timeout),
     }
 }

@@ -226,7 +226,7 @@ fn events_are_opt_in_and_written_once_per_episode() {
     events.retain(|event| about(event).as_deref() != Some("later"));
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(about(&events[0]).as_deref(), Some("web"));
-    assert_eq!(events[0].reason.as_deref(), Some("TerraformDriftDetected"));
+    assert_eq!(events[0].reason.as_deref(), Some("DriftDetected"));
     assert_eq!(events[0].type_.as_deref(), Some("Warning"));
     assert!(events[0].series.is_none(), "one per episode: {:?}", events[0].series);
     let writes: Vec<_> =

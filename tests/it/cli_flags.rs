@@ -79,6 +79,10 @@ fn hash_reads_files_lists_and_standard_input() {
         }
     }
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}\ndata: {a: b}\n";
+    let annotated = yaml.replace("shop}", "shop, annotations: {drift.example.com/spec-hash: recorded}}");
+    let hash = |prefix: &[&str], text: &str| run(&[&["hash", "-f", "-"], prefix].concat(), text, &[]).stdout;
+    assert_ne!(hash(&[], &annotated), hash(&[], yaml), "the annotation is a declared field");
+    assert_eq!(hash(&["--prefix", "drift.example.com"], &annotated), hash(&[], yaml));
     let other = "data:\n  a: b\nmetadata:\n  labels: {}\n  namespace: shop\n  name: settings\nkind: ConfigMap\napiVersion: v1\n";
     let hashes = [yaml, other].map(|text| run(&["hash", "-f", "-"], text, &[]).stdout);
     assert!(

@@ -32,16 +32,77 @@ fn plugin_name_runs_get_and_prints_kubectl_drift() {
     assert!(code == Some(2) && stderr.contains("Usage: kubectl drift get"), "{stderr}");
 }
 
-#[test]
-fn kubectl_completion_lists_flags() {
+/// The candidates for the last word, each with its help, and the directive of cobra.
+fn complete(typed: &[&str]) -> (Vec<(String, String)>, String) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("kubectl_complete-drift");
     symlink(env!("CARGO_BIN_EXE_drift-exporter"), &program).unwrap();
-    let output = Command::new(&program).args(["get", "--all-"]).output().unwrap();
-    let completions = String::from_utf8(output.stdout).unwrap();
-    let (words, rest) = completions.split_once('\n').unwrap();
-    assert!(words.starts_with("--all-namespaces\t"), "{completions}");
-    assert_eq!((rest, output.status.code()), (":4\n", Some(0)));
+    let output = Command::new(&program).args(typed).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{typed:?}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    let mut lines: Vec<&str> = output.lines().collect();
+    let directive = lines.pop().unwrap().to_owned();
+    let candidate =
+        |line: &&str| line.split_once('\t').map(|(word, help)| (word.to_owned(), help.to_owned()));
+    (lines.iter().map(|line| candidate(line).unwrap()).collect(), directive)
+}
+
+/// `:4`: the shell offers no files.
+#[track_caller]
+fn check_candidates(typed: &[&str], expected: &[&str]) {
+    let (candidates, directive) = complete(typed);
+    let words: Vec<&str> = candidates.iter().map(|(word, _)| &**word).collect();
+    assert_eq!((&*words, &*directive), (expected, ":4"), "{typed:?}");
+}
+
+#[test]
+fn commands_are_completed_as_the_first_word_only() {
+    check_candidates(&["ex"], &["explain"]);
+    check_candidates(&["rules", ""], &["list", "test", "help"]);
+    check_candidates(&["-n", "shop", "ex"], &[]);
+    check_candidates(&["-n", "get", ""], &[]);
+    check_candidates(&["get", "ex"], &[]);
+    for (typed, directive) in [(&[""][..], ":4"), (&[], ":4")] {
+        let (all, given) = complete(typed);
+        assert_eq!(given, directive);
+        for name in ["get", "diff", "explain"] {
+            assert!(all.iter().any(|(word, _)| word == name), "{name}: {all:?}");
+        }
+        assert!(all.iter().all(|(word, help)| !word.is_empty() && !help.is_empty()), "{all:?}");
+    }
+}
+
+#[test]
+fn options_and_their_values_are_completed() {
+    check_candidates(&["--all-"], &["--all-namespaces"]);
+    check_candidates(&["get", "--all-"], &["--all-namespaces"]);
+    check_candidates(&["get", "--all"], &["--all-namespaces", "--all"]);
+    check_candidates(&["get", "-o", ""], &["table", "wide", "json", "yaml", "name"]);
+    check_candidates(&["get", "-Ao", "j"], &["json"]);
+    check_candidates(&["get", "-nfoo", ""], &[]);
+    check_candidates(&["get", "-ojson", "-o", "y"], &["yaml"]);
+    check_candidates(&["--output", "y"], &["yaml"]);
+    check_candidates(&["--output=y"], &["--output=yaml"]);
+    check_candidates(&["get", "-n", ""], &[]);
+    check_candidates(&["get", "--", "--all"], &[]);
+    check_candidates(&["get", "--", "-o", ""], &[]);
+    check_candidates(&["completions", "ba"], &["bash"]);
+    assert!(complete(&["-"]).0.iter().any(|(word, _)| word == "--namespace"));
+}
+
+#[test]
+fn shell_completes_files_for_options_and_arguments_that_are_paths() {
+    for (typed, directive) in [
+        (&["get", "--kubeconfig", ""][..], ":0"),
+        (&["get", "--kubeconfig=x"], ":0"),
+        (&["rules", "test", ""], ":0"),
+        (&["get", ""], ":4"),
+        (&["get", "-o", ""], ":4"),
+    ] {
+        let (candidates, given) = complete(typed);
+        assert_eq!(given, directive, "{typed:?}");
+        assert!(given == ":4" || candidates.is_empty(), "{typed:?}: {candidates:?}");
+    }
 }
 
 #[test]

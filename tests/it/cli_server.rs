@@ -179,6 +179,69 @@ fn drifted_claim_that_turns_stale_is_unknown() {
 }
 
 #[test]
+fn fields_and_words_of_a_newer_exporter_are_accepted() {
+    let mut newer = claim("shop", "web", true);
+    for (field, word) in [
+        ("source", "pulumi"),
+        ("verdict", "paused"),
+        ("reason", "frozen"),
+        ("severity", "fatal"),
+        ("expectation", "wanted"),
+        ("advice", "wait"),
+        ("actor", "robot"),
+    ] {
+        newer[field] = word.into();
+    }
+    newer["differences"][0]["actor"] = "robot".into();
+    newer["differences"][0]["severity"] = "fatal".into();
+    newer["healthStatus"] = "Sleepy".into();
+    newer["job"] = json!({"name": "apply", "result": "queued", "attempts": 3});
+    newer["added"] = json!({"in": "a later version"});
+    let stream =
+        json!({"group": "apps", "kind": "Deployment", "state": "down", "reason": "quarantined", "shard": 3});
+    let source = json!({"source": "pulumi", "state": "down", "reason": "locked"});
+    let status = json!({"ready": true, "streams": [stream], "sources": [source], "added": 1}).to_string();
+    let object = json!({"kind": "Deployment", "namespace": "shop", "name": "web", "exists": true, "claims": [newer.clone()]});
+    let server = fake_exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status.clone()),
+        "/v1/resources" => (200, list(std::slice::from_ref(&newer))),
+        _ => (200, object.to_string()),
+    });
+    let got = run(&["get", "-n", "shop", "-o", "wide", "--server", &server], "", &[]);
+    let cells: Vec<&str> = got.stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    let [kind, name, field] = ["Deployment", "web", "spec.replicas"];
+    assert_eq!(
+        cells,
+        [
+            kind,
+            name,
+            "paused(frozen)",
+            "fatal",
+            field,
+            "robot",
+            "-",
+            "pulumi",
+            "-",
+            "-",
+            "-",
+            "wanted",
+            "wait"
+        ]
+    );
+    let summary = "none of 1 declared object drifted\nnot seen: pulumi (locked); Deployment (quarantined)\n";
+    assert_eq!((got.code, &*got.stderr), (Some(0), summary));
+    let json = run(&["get", "-n", "shop", "-o", "json", "--server", &server], "", &[]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["resources"][0]["added"]["in"], "a later version", "JSON is printed as it was received");
+    let explained = run(&["explain", "deploy/web", "-n", "shop", "--server", &server], "", &[]).stdout;
+    assert!(
+        explained.contains("pulumi: paused, for a reason that is not known here (frozen), fatal, wanted\n"),
+        "{explained}"
+    );
+    assert!(explained.contains("    by robot (kubectl-edit), 2026-01-01 00:00:00 UTC\n"), "{explained}");
+}
+
+#[test]
 fn cluster_scoped_object_is_found_with_namespace_flag() {
     let server = fake_exporter(|path, _| match path.split('?').next().unwrap_or_default() {
         "/v1/status" => (200, status()),

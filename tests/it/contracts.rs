@@ -8,12 +8,15 @@ use std::{
 };
 
 use drift_exporter::{
+    app::drift_event,
     config::{Overrides, load},
+    engine::Transition,
     rules::{EffectSpec, RuleSpec, built_in_rules},
     server::CATALOG,
     types::{Actor, Advice, ChangeKind, FieldClass, Severity, Source},
 };
-use serde_json::Value;
+use kube::runtime::events::EventType;
+use serde_json::{Value, json};
 
 fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
@@ -181,4 +184,33 @@ fn settings_reference_lists_exactly_the_flags() {
             "docs/configuration.md documents unknown flag {name}"
         );
     }
+}
+
+#[test]
+fn events_have_the_documented_reason_of_their_source() {
+    let document = document("docs/configuration.md");
+    let (_, section) = document.split_once("\n## Events\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let documented: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+    let claims = Source::ALL.iter().filter(|source| **source != Source::Unclaimed);
+    let rows = claims.map(|source| {
+        let transition = json!({
+            "sequence": 1, "time": "2026-01-01T00:00:00Z", "group": "apps", "version": "v1", "kind": "Deployment",
+            "plural": "deployments", "namespaced": true, "namespace": "shop", "name": "web", "uid": "u",
+            "source": source, "from": "in_sync", "to": "drifted", "reason": null,
+            "episode": {"turn": "began", "onset": "2026-01-01T00:00:00Z", "severity": "warning", "actor": "kubectl",
+                "manager": "kubectl-edit", "field": "replicas", "paths": ["spec.replicas", "spec.paused"]},
+        });
+        let transition: Transition = serde_json::from_value(transition).unwrap();
+        let event = drift_event(&transition);
+        assert!(matches!(event.type_, EventType::Warning));
+        let note = format!(
+            "Differs from its {source} baseline in spec.replicas, spec.paused; last written by kubectl-edit (kubectl)."
+        );
+        assert_eq!(event.note, Some(note));
+        format!("| `{source}` | `{}` |", event.reason)
+    });
+    let rows: Vec<String> = rows.collect();
+    assert_eq!(documented, rows);
+    assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), 6);
 }

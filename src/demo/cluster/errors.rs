@@ -1,5 +1,7 @@
 //! Errors of the API server, which answers them with a `Status` object.
 
+use std::fmt;
+
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 use serde_json::Value;
@@ -121,7 +123,7 @@ impl StatusError {
     }
 
     /// The patched object does not decode.
-    pub(super) fn invalid_patch(detail: &str) -> Self {
+    pub(super) fn invalid_patch(detail: impl fmt::Display) -> Self {
         let cause = field_error("patch", "FieldValueInvalid", format!("Invalid value: {detail}"));
         Self::invalid_fields("", "", StatusDetails::default(), vec![cause])
     }

@@ -38,7 +38,7 @@ impl Patch {
                 json_patch::patch(&mut patched, patch).map_err(|_| StatusError::unprocessable_entity())?;
             }
             Self::Merge(patch) => json_patch::merge(&mut patched, patch),
-            Self::Strategic(patch) => strategic_merge(&mut patched, patch).map_err(StatusError::internal)?,
+            Self::Strategic(patch) => strategic_merge(&mut patched, patch)?,
         }
         Ok(patched)
     }
@@ -62,16 +62,16 @@ fn parse_json_patch(body: &[u8]) -> Result<json_patch::Patch, StatusError> {
     serde_json::from_value(Value::Array(operations)).map_err(|_| StatusError::unprocessable_entity())
 }
 
-/// The error is the message of the real API server.
-fn strategic_merge(object: &mut Value, patch: &Value) -> Result<(), String> {
-    let patch = patch.as_object().ok_or("a patch is a JSON object")?;
+/// The messages are those of the real API server.
+fn strategic_merge(object: &mut Value, patch: &Value) -> Result<(), StatusError> {
+    let patch = patch.as_object().ok_or_else(|| StatusError::internal("a patch is a JSON object"))?;
     merge_map("", object, patch)
 }
 
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 
-fn merge_map(field_name: &str, target: &mut Value, patch: &Map<String, Value>) -> Result<(), String> {
+fn merge_map(field_name: &str, target: &mut Value, patch: &Map<String, Value>) -> Result<(), StatusError> {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }
@@ -86,7 +86,7 @@ fn merge_map(field_name: &str, target: &mut Value, patch: &Map<String, Value>) -
             *fields = without_directives(patch);
             return Ok(());
         }
-        Some(other) => return Err(format!("unknown patch type found: {other}")),
+        Some(other) => return Err(StatusError::internal(format!("unknown patch type found: {other}"))),
     }
     if let Some(retained) = patch.get("$retainKeys").and_then(Value::as_array) {
         fields.retain(|name, _| retained.iter().any(|key| key == name.as_str()));
@@ -95,7 +95,8 @@ fn merge_map(field_name: &str, target: &mut Value, patch: &Map<String, Value>) -
         merge_field(field_name, fields, name, value)?;
     }
     for (directive, value) in patch {
-        let values = || value.as_array().ok_or_else(|| format!("{directive} is no list"));
+        let values =
+            || value.as_array().ok_or_else(|| StatusError::internal(format!("{directive} is no list")));
         if let Some(name) = directive.strip_prefix(DELETE_FROM_PRIMITIVE_LIST) {
             let deleted = values()?;
             if let Some(list) = fields.get_mut(name).and_then(Value::as_array_mut) {
@@ -118,7 +119,7 @@ fn merge_field(
     fields: &mut Map<String, Value>,
     name: &str,
     value: &Value,
-) -> Result<(), String> {
+) -> Result<(), StatusError> {
     match value {
         Value::Null => {
             fields.remove(name);
@@ -148,7 +149,7 @@ fn merge_field(
     Ok(())
 }
 
-fn merge_list(previous: &[Value], patch: &[Value], key: Option<&str>) -> Result<Vec<Value>, String> {
+fn merge_list(previous: &[Value], patch: &[Value], key: Option<&str>) -> Result<Vec<Value>, StatusError> {
     let directive = |element: &Value| element.get("$patch").and_then(Value::as_str).map(str::to_owned);
     if patch.iter().any(|element| directive(element).as_deref() == Some("replace")) {
         let replacement = patch.iter().filter(|element| directive(element).is_none());
@@ -162,10 +163,12 @@ fn merge_list(previous: &[Value], patch: &[Value], key: Option<&str>) -> Result<
             }
             continue;
         };
-        let fields = element.as_object().ok_or("an element of a list with keys is a JSON object")?;
-        let key_value = fields
-            .get(key)
-            .ok_or_else(|| format!("map: {element} does not contain declared merge key: {key}"))?;
+        let fields = element
+            .as_object()
+            .ok_or_else(|| StatusError::internal("an element of a list with keys is a JSON object"))?;
+        let no_key =
+            || StatusError::internal(format!("map: {element} does not contain declared merge key: {key}"));
+        let key_value = fields.get(key).ok_or_else(no_key)?;
         let found = merged.iter().position(|existing| existing.get(key) == Some(key_value));
         match (directive(element).as_deref(), found) {
             (Some("delete"), Some(index)) => {
@@ -268,6 +271,6 @@ mod tests {
     #[test]
     fn list_element_without_merge_key_is_rejected() {
         let error = strategic_merge(&mut json!({}), &json!({"containers": [{"image": "x"}]})).unwrap_err();
-        assert!(error.contains("does not contain declared merge key: name"), "{error}");
+        assert!(error.to_string().contains("does not contain declared merge key: name"), "{error}");
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Resource {
     pub(super) namespaced: bool,
     pub(super) features: &'static [Feature],
     /// Decodes an object into its type and encodes it again, which drops unknown fields.
-    pub(super) decode: fn(Value) -> Result<Value, String>,
+    pub(super) decode: fn(Value) -> serde_json::Result<Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +105,8 @@ impl Resource {
 }
 
 /// Decodes an object into its type and encodes it again, which drops unknown fields.
-pub(super) fn round_trip<T: Serialize + DeserializeOwned>(object: Value) -> Result<Value, String> {
-    let object: T = serde_json::from_value(object).map_err(|error| error.to_string())?;
-    let mut object = serde_json::to_value(object).map_err(|error| error.to_string())?;
+pub(super) fn round_trip<T: Serialize + DeserializeOwned>(object: Value) -> serde_json::Result<Value> {
+    let mut object = serde_json::to_value(serde_json::from_value::<T>(object)?)?;
     drop_empty(&mut object);
     Ok(object)
 }

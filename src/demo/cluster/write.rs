@@ -118,11 +118,10 @@ impl Cluster {
         self.guaranteed_update(path, endpoint, options, |previous| {
             if endpoint == Endpoint::Scale {
                 let patched = apply_patch(patch, &scale_of(previous))?;
-                return round_trip::<Scale>(patched).map_err(|error| StatusError::invalid_patch(&error));
+                return round_trip::<Scale>(patched).map_err(StatusError::invalid_patch);
             }
             let patched = apply_patch(patch, previous)?;
-            let decoded = (path.resource.decode)(patched.clone())
-                .map_err(|error| StatusError::invalid_patch(&error))?;
+            let decoded = (path.resource.decode)(patched.clone()).map_err(StatusError::invalid_patch)?;
             if patched["kind"] != decoded["kind"] || patched["apiVersion"] != decoded["apiVersion"] {
                 return Err(StatusError::invalid_patch("the kind of an object cannot be changed"));
             }

@@ -31,15 +31,18 @@ impl FieldLabelCache {
     }
 }
 
-/// One sentence for each difference, then one for each rule that expects some of them.
+/// One sentence for each difference, then one for each rule that expects some of them. `views` are those of `differences`.
 pub(super) fn drift_details(
+    differences: &[Difference],
     views: &[DifferenceView<'_>],
     rules: &RuleSet,
     labels: &mut FieldLabelCache,
 ) -> Vec<String> {
-    let mut details: Vec<String> = views.iter().map(|view| difference_sentence(view, labels)).collect();
+    let pairs = differences.iter().zip(views);
+    let mut details: Vec<String> =
+        pairs.map(|(difference, view)| difference_sentence(difference, view, labels)).collect();
     let mut expected: Vec<(&Rule, Vec<&str>)> = Vec::new();
-    for difference in views.iter().map(|view| view.difference) {
+    for difference in differences {
         let Some(rule) = expecting_rule(difference, rules) else { continue };
         let path = difference.finding.path.as_str();
         match expected.iter_mut().find(|(other, _)| other.name() == rule.name()) {
@@ -69,8 +72,12 @@ fn expecting_rule<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<&'r
     matched.map(|at| &rules.rules()[at]).find(expects)
 }
 
-fn difference_sentence(view: &DifferenceView<'_>, labels: &mut FieldLabelCache) -> String {
-    let class = view.difference.finding.class;
+fn difference_sentence(
+    difference: &Difference,
+    view: &DifferenceView<'_>,
+    labels: &mut FieldLabelCache,
+) -> String {
+    let class = difference.finding.class;
     let (expected, actual) = (truncate(&view.expected), truncate(&view.actual));
     if class == FieldClass::Existence {
         return match &*actual {
@@ -78,7 +85,7 @@ fn difference_sentence(view: &DifferenceView<'_>, labels: &mut FieldLabelCache) 
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }
-    let FieldLabel { name, container } = labels.get(&view.difference.finding.path, class);
+    let FieldLabel { name, container } = labels.get(&difference.finding.path, class);
     // One allocation each: a list has thousands of these.
     match (&*expected, &*actual) {
         ("", actual) => [name, " added", container, ": actual=", actual].concat(),
@@ -208,7 +215,7 @@ mod tests {
         let values = ValueRedactor::plain(RedactionKey::new([3; 32]));
         let views: Vec<_> =
             differences.iter().map(|difference| DifferenceView::new(difference, &values)).collect();
-        drift_details(&views, &RuleSet::built_in(), &mut FieldLabelCache::default())
+        drift_details(differences, &views, &RuleSet::built_in(), &mut FieldLabelCache::default())
     }
 
     #[track_caller]

@@ -134,19 +134,15 @@ impl GateQuery {
     /// Why a claim closes the gate. `None` if it does not.
     fn closed_by(&self, row: &ClaimRow<'_>, caller: &Caller, snapshot: &Snapshot) -> Option<GateReason> {
         let episode = row.episode();
-        match row.verdict {
-            VerdictKind::InSync | VerdictKind::Ignored | VerdictKind::NoBaseline => return None,
-            // Severity and expectation of an unknown difference are unknown too.
-            VerdictKind::Unknown | VerdictKind::InFlight => {}
-            VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced => {
-                let counts = |difference: &Difference| {
-                    self.severity.is_none_or(|least| difference.severity >= least)
-                        && self.expectation.is_none_or(|selected| difference.expectation == selected)
-                };
-                if !episode.is_some_and(|episode| episode.differences.iter().any(counts)) {
-                    return None;
-                }
-            }
+        let counts = |difference: &Difference| {
+            self.severity.is_none_or(|least| difference.severity >= least)
+                && self.expectation.is_none_or(|selected| difference.expectation == selected)
+        };
+        let is_closed = row.verdict.is_undecided()
+            || (row.verdict.is_drifted()
+                && episode.is_some_and(|episode| episode.differences.iter().any(counts)));
+        if !is_closed {
+            return None;
         }
         let details = match (row.verdict, episode) {
             (VerdictKind::InFlight, _) => vec!["Its baseline is being applied right now".to_owned()],
@@ -156,7 +152,12 @@ impl GateQuery {
                 let differences = episode.differences.iter();
                 let views: Vec<_> =
                     differences.map(|difference| DifferenceView::new(difference, &values)).collect();
-                drift_details(&views, snapshot.rules.set(), &mut FieldLabelCache::default())
+                drift_details(
+                    &episode.differences,
+                    &views,
+                    snapshot.rules.set(),
+                    &mut FieldLabelCache::default(),
+                )
             }
             (_, None) => Vec::new(),
         };

@@ -1,6 +1,6 @@
 //! `GET /v1/resources/{kind[.group]}/{namespace or -}/{name}`: one object with everything that is known about it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     extract::{Path, Request, State, rejection::PathRejection},
@@ -9,7 +9,7 @@ use axum::{
 use http::StatusCode;
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     drift_details::FieldLabelCache,
@@ -34,28 +34,35 @@ use crate::{
 const MAX_OWNERS: usize = 16;
 
 /// One object, and all that is known about it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ExplainedObject")]
-pub(super) struct ObjectView<'a> {
+pub(crate) struct ObjectView<'a> {
+    #[serde(skip_deserializing)]
     api_version: String,
-    kind: &'a str,
+    pub(crate) kind: Cow<'a, str>,
     /// Empty for objects without a namespace.
-    namespace: &'a str,
-    name: &'a str,
+    pub(crate) namespace: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     /// Whether it is there; what is declared may not be.
-    exists: bool,
+    pub(crate) exists: bool,
+    #[serde(skip_deserializing)]
     uid: &'a str,
+    #[serde(skip_deserializing)]
     resource_version: &'a str,
     /// What made it, and what made that, and so on.
+    #[serde(skip_deserializing)]
     owners: Vec<OwnerView>,
     /// What each source says about it.
-    claims: Vec<ResourceView<'a>>,
+    pub(crate) claims: Vec<ResourceView<'a>>,
     /// The rules that have something to say about its differences, in their order.
+    #[serde(skip_deserializing)]
     rules: Vec<RuleView<'a>>,
     /// What does not count, and why.
+    #[serde(skip_deserializing)]
     ignored: Vec<IgnoredView<'a>>,
     /// Its transitions, newest first.
+    #[serde(skip_deserializing)]
     history: Vec<TransitionView<'a>>,
 }
 
@@ -122,9 +129,9 @@ pub(in crate::server) async fn object(
             (KindView::new(state), ViewContext::new(&values, now, &snapshot, prices, &endpoints));
         json(&ObjectView {
             api_version: key.kind.api_version(),
-            kind: &key.kind.kind,
-            namespace: &key.namespace,
-            name: &key.name,
+            kind: (&*key.kind.kind).into(),
+            namespace: (&*key.namespace).into(),
+            name: (&*key.name).into(),
             exists: object.live().is_some(),
             uid: object.uid(),
             resource_version: object.live().map_or("", |object| &object.resource_version),

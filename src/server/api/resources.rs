@@ -9,7 +9,7 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc::Sender, task::yield_now};
@@ -149,7 +149,8 @@ fn parse_sort(text: &str) -> Result<Sort, Problem> {
 
 /// The names of fields, which all have to exist.
 fn parse_fields(fields: &str) -> Result<Vec<String>, Problem> {
-    let schema = SchemaGenerator::default().into_root_schema_for::<ResourceView<'_>>();
+    let written = SchemaSettings::default().for_serialize().into_generator();
+    let schema = written.into_root_schema_for::<ResourceView<'_>>();
     let exists =
         |name: &str| schema.get("properties").is_some_and(|properties| properties.get(name).is_some());
     let mut names: Vec<&str> = fields.split(',').map(str::trim).filter(|field| !field.is_empty()).collect();

@@ -17,7 +17,7 @@ use http::{
     },
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Prices,
@@ -43,16 +43,19 @@ pub(in crate::server) struct Problem {
 }
 
 /// A problem as RFC 9457 has it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-pub(super) struct ProblemView {
+pub(crate) struct ProblemView {
     /// `about:blank`: the status says all there is to say about the sort of problem.
+    #[serde(skip_deserializing)]
     r#type: &'static str,
     /// The name of the status.
+    #[serde(skip_deserializing)]
     title: &'static str,
+    #[serde(skip_deserializing)]
     status: u16,
     /// What is wrong, and what to do about it.
-    detail: String,
+    pub(crate) detail: String,
 }
 
 impl Problem {

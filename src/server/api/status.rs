@@ -1,44 +1,50 @@
 //! `GET /v1/status`: settings, watches, sources and baselines of the exporter itself.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, path::Path, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     params::{NoParams, Params},
     response::json,
+    view::Word,
 };
 use crate::{
     config::Problem,
     engine::{BaselineState, ClusterMatch, WatchState},
     server::{Exposed, auth::Caller},
-    types::{BaselineFault, Source, WatchHealth},
+    types::{BaselineFault, DownReason, HealthState, Source, WatchHealth},
 };
 
 /// Which settings are in use, how their last reading went, and how the streams fare.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Status")]
-pub(super) struct StatusView<'a> {
+pub(crate) struct StatusView<'a> {
+    #[serde(skip_deserializing)]
     version: &'static str,
     /// Whether everything was looked at once.
-    ready: bool,
+    pub(crate) ready: bool,
+    #[serde(skip_deserializing)]
     settings: SettingsView<'a>,
     /// The web configuration file; null where there is none.
+    #[serde(skip_deserializing)]
     web_config: Option<WebConfigView<'a>>,
     /// What is wrong with rules of teams.
     #[schemars(with = "Vec<String>")]
+    #[serde(skip_deserializing)]
     team_problems: &'a [String],
-    streams: Vec<StreamView<'a>>,
-    sources: Vec<SourceView<'a>>,
+    pub(crate) streams: Vec<StreamView<'a>>,
+    pub(crate) sources: Vec<SourceView<'a>>,
+    #[serde(skip_deserializing)]
     baselines: Vec<BaselineView<'a>>,
 }
 
 /// The settings file.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SettingsStatus")]
 struct SettingsView<'a> {
@@ -76,41 +82,47 @@ struct SettingsProblemView<'a> {
 }
 
 /// One open watch.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stream")]
-struct StreamView<'a> {
-    group: &'a str,
+pub(crate) struct StreamView<'a> {
+    #[serde(default)]
+    pub(crate) group: Cow<'a, str>,
+    #[serde(skip_deserializing)]
     version: &'a str,
-    kind: &'a str,
+    #[serde(default)]
+    pub(crate) kind: Cow<'a, str>,
     /// The namespace, or that it is all of them.
+    #[serde(skip_deserializing)]
     scope: &'a str,
     /// The one object that is asked for.
-    name: Option<&'a str>,
+    name: Option<Cow<'a, str>>,
     /// How many objects it brings, where these are named one by one.
     objects: Option<usize>,
     selector: Option<String>,
     #[serde(flatten)]
-    health: HealthView<'a>,
+    pub(crate) health: HealthView<'a>,
 }
 
 /// Whether the baselines of a source can be found.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SourceStatus")]
-struct SourceView<'a> {
-    source: Source,
+pub(crate) struct SourceView<'a> {
+    pub(crate) source: Word<Source>,
     #[serde(flatten)]
-    health: HealthView<'a>,
+    pub(crate) health: HealthView<'a>,
 }
 
 /// How something fares that is waited for.
-#[derive(Debug, Serialize, JsonSchema)]
-struct HealthView<'a> {
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct HealthView<'a> {
     /// `starting`, `up` or `down`.
-    state: &'static str,
+    #[schemars(with = "String")]
+    pub(crate) state: Word<HealthState>,
     /// Why it is down, in a word.
-    reason: Option<&'static str>,
+    #[schemars(with = "Option<String>")]
+    pub(crate) reason: Option<Word<DownReason>>,
     /// Why it is down, in a sentence.
-    message: Option<&'a str>,
+    pub(crate) message: Option<Cow<'a, str>>,
 }
 
 /// A Terraform state, a Helm release or a folder of manifests.
@@ -212,7 +224,10 @@ pub(in crate::server) async fn status(
         sources: snapshot
             .sources
             .iter()
-            .map(|(source, health)| SourceView { source: *source, health: HealthView::new(health) })
+            .map(|(source, health)| SourceView {
+                source: Word::Known(*source),
+                health: HealthView::new(health),
+            })
             .collect(),
         baselines: snapshot.baselines.iter().map(|state| BaselineView::new(state, now)).collect(),
     })
@@ -233,11 +248,11 @@ impl<'a> StreamView<'a> {
     fn new(watch: &'a WatchState) -> Self {
         let kind = &watch.spec.kind;
         Self {
-            group: &kind.group,
+            group: (&*kind.group).into(),
             version: &kind.version,
-            kind: &kind.kind,
+            kind: (&*kind.kind).into(),
             scope: watch.spec.scope(),
-            name: watch.spec.name.as_deref(),
+            name: watch.spec.name.as_deref().map(Cow::Borrowed),
             objects: (!watch.spec.included_names.is_empty()).then(|| watch.spec.included_names.count()),
             selector: watch.spec.selector.as_ref().map(ToString::to_string),
             health: HealthView::new(&watch.health),
@@ -248,11 +263,13 @@ impl<'a> StreamView<'a> {
 impl<'a> HealthView<'a> {
     fn new(health: &'a WatchHealth) -> Self {
         let (state, reason, message) = match health {
-            WatchHealth::Starting => ("starting", None, None),
-            WatchHealth::Up => ("up", None, None),
-            WatchHealth::Down { reason, message } => ("down", Some(reason.as_str()), Some(&**message)),
+            WatchHealth::Starting => (HealthState::Starting, None, None),
+            WatchHealth::Up => (HealthState::Up, None, None),
+            WatchHealth::Down { reason, message } => {
+                (HealthState::Down, Some(Word::Known(*reason)), Some(Cow::Borrowed(&**message)))
+            }
         };
-        Self { state, reason, message }
+        Self { state: Word::Known(state), reason, message }
     }
 }
 

@@ -1,12 +1,20 @@
 //! The JSON types that several endpoints share. Every field is always present, and null if it does not apply.
 //!
+//! Commands read the same types. A command accepts the response of an exporter of another version: it skips the fields
+//! that no command uses, and [`Word`] keeps words that it does not know.
+//!
 //! The documentation of types that derive `JsonSchema` becomes the descriptions in `/openapi.json`.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Display, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt::{self, Display},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     cost::{UsageView, drift_cost, monthly_cost, usage},
@@ -21,92 +29,104 @@ use crate::{
         redaction::{DisplayedValues, ValueRedactor},
     },
     types::{
-        Actor, Advice, ApiVersion, BaselineFault, ClaimedObject, Difference, Digest, Expectation, FieldClass,
-        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, ObservedState, Phase, ResolutionCause,
-        Severity, Source, UnknownReason, VerdictKind,
+        Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Expectation, FieldClass,
+        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, ObjectKey, ObservedState, Phase,
+        ResolutionCause, Severity, Source, UnknownReason, VerdictKind,
     },
 };
 
 /// One claim, in the shape of the resource state contract: an object, and what one source says about it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Resource")]
-pub(super) struct ResourceView<'a> {
+pub(crate) struct ResourceView<'a> {
     /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
+    #[serde(skip_deserializing)]
     deployment_id: &'a str,
-    api_version: AsString<ApiVersion<'a>>,
-    kind: &'a str,
+    pub(crate) api_version: Cow<'a, str>,
+    pub(crate) kind: Cow<'a, str>,
     /// The kind in lower case.
+    #[serde(skip_deserializing)]
     resource_type: &'a str,
-    resource_name: &'a str,
+    pub(crate) resource_name: Cow<'a, str>,
     /// Empty for objects without a namespace.
-    namespace: &'a str,
+    pub(crate) namespace: Cow<'a, str>,
     /// How its own controller calls it, where that is asked for; else what it is doing, or what its health amounts to.
-    phase: &'a str,
+    #[serde(default)]
+    pub(crate) phase: Cow<'a, str>,
+    #[serde(skip_deserializing)]
     health_status: Health,
     /// Why it is not healthy, or not done yet; empty when all is well.
-    message: &'a str,
+    #[serde(default)]
+    pub(crate) message: Cow<'a, str>,
     /// Null while changes of the object do not reach us.
     #[schemars(with = "Option<Timestamp>")]
-    last_checked: Option<&'a str>,
+    last_checked: Option<Cow<'a, str>>,
     /// A host name or an address: its own, or that of the Service in front of it.
+    #[serde(skip_deserializing)]
     endpoint: Option<AsString<Host<'a>>>,
     port: Option<u16>,
     /// The name of the Secret that tells how to connect; never what is in it.
-    connection_secret: Option<&'a str>,
+    connection_secret: Option<Cow<'a, str>>,
+    #[serde(skip_deserializing)]
     actual_spec: SpecView<'a>,
+    #[serde(skip_deserializing)]
     desired_spec: SpecView<'a>,
-    drift_detected: bool,
+    pub(crate) drift_detected: bool,
     /// A sentence for each difference.
+    #[serde(skip_deserializing)]
     drift_details: Vec<String>,
+    #[serde(skip_deserializing)]
     resource_usage: Option<UsageView>,
     /// By the prices in the settings; null without them.
     estimated_monthly_cost: Option<f64>,
     /// How much more a month costs than what is declared; less than nothing where it costs less. Null where that is not known.
     drift_monthly_cost: Option<f64>,
     /// What the costs are in.
-    cost_currency: Option<&'a str>,
-    verdict: VerdictKind,
+    cost_currency: Option<Cow<'a, str>>,
+    pub(crate) verdict: Word<VerdictKind>,
     /// Why the verdict is `unknown`.
-    reason: Option<UnknownReason>,
+    pub(crate) reason: Option<Word<UnknownReason>>,
     /// Where the baseline is written.
-    source: Source,
+    pub(crate) source: Word<Source>,
     /// How the tool that declares it calls it.
-    address: Option<&'a str>,
+    address: Option<Cow<'a, str>>,
     /// The baseline that declares it.
-    state: Option<&'a str>,
+    state: Option<Cow<'a, str>>,
     /// Everything that declares it.
-    declared_by: Vec<DeclaredByView<'a>>,
+    pub(crate) declared_by: Vec<DeclaredByView<'a>>,
     /// Fields that others have set and the tool that declares it never reads.
-    blind_fields: AsStrings<'a, FieldPath>,
+    pub(crate) blind_fields: AsStrings<'a, FieldPath>,
     /// The names of what its controller made; never the values.
     #[schemars(with = "Vec<String>")]
+    #[serde(skip_deserializing)]
     outputs: &'a [Box<str>],
     /// The newest Job that ran Terraform for it.
+    #[serde(skip_deserializing)]
     job: Option<JobView<'a>>,
     /// The differences that count, the worst first.
-    differences: Vec<DifferenceView<'a>>,
+    pub(crate) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
-    ignored: Vec<DifferenceView<'a>>,
+    pub(crate) ignored: Vec<DifferenceView<'a>>,
     /// Since when it drifts.
-    onset: Option<Timestamp>,
+    pub(crate) onset: Option<Timestamp>,
     /// The class of tool that made the worst difference.
-    actor: Option<Actor>,
+    pub(crate) actor: Option<Word<Actor>>,
     /// The name of that tool's field manager.
-    manager: Option<&'a str>,
-    severity: Option<Severity>,
-    expectation: Option<Expectation>,
-    advice: Option<Advice>,
+    pub(crate) manager: Option<Cow<'a, str>>,
+    pub(crate) severity: Option<Word<Severity>>,
+    pub(crate) expectation: Option<Word<Expectation>>,
+    pub(crate) advice: Option<Word<Advice>>,
 }
 
 /// One declaration of an object.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeclaredBy")]
-struct DeclaredByView<'a> {
+pub(crate) struct DeclaredByView<'a> {
     /// How its tool calls it there.
-    address: &'a str,
+    pub(crate) address: Cow<'a, str>,
     /// The baseline that has it.
-    state: &'a str,
+    pub(crate) state: Cow<'a, str>,
 }
 
 /// How a Job ran.
@@ -125,55 +145,61 @@ struct JobView<'a> {
 }
 
 /// The answer to a question for many.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ResourceList")]
-pub(super) struct ListView<'a, T> {
-    pub(super) resources: T,
+pub(crate) struct ListView<'a, T> {
+    pub(crate) resources: T,
     /// How many there are before paging.
-    pub(super) total: usize,
+    #[serde(skip_deserializing)]
+    pub(crate) total: usize,
     /// The namespace that was asked for; `*` for all.
-    pub(super) namespace: &'a str,
+    #[serde(skip_deserializing)]
+    pub(crate) namespace: &'a str,
 }
 
 /// One field that is not as declared.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Difference")]
-pub(super) struct DifferenceView<'a> {
+pub(crate) struct DifferenceView<'a> {
     /// The field's path: `spec.template.spec.containers[name=web].image`.
-    pub(super) path: &'a str,
+    pub(crate) path: Cow<'a, str>,
     /// What kind of field it is.
-    field: FieldClass,
+    #[schemars(with = "FieldClass")]
+    field: Option<Word<FieldClass>>,
     /// What is declared; empty where nothing is.
-    pub(super) expected: Cow<'a, str>,
+    pub(crate) expected: Cow<'a, str>,
     /// What is there; empty where nothing is.
-    pub(super) actual: Cow<'a, str>,
+    pub(crate) actual: Cow<'a, str>,
     /// How bad it is.
-    severity: Severity,
+    #[schemars(with = "Severity")]
+    severity: Option<Word<Severity>>,
     /// Whether it happens by itself.
-    expectation: Expectation,
+    #[schemars(with = "Expectation")]
+    expectation: Option<Word<Expectation>>,
     /// What to do about it.
-    advice: Advice,
+    #[schemars(with = "Advice")]
+    advice: Option<Word<Advice>>,
     /// The class of tool that last set it.
-    actor: Actor,
+    pub(crate) actor: Word<Actor>,
     /// The name of the field manager that last set it.
-    manager: Option<&'a str>,
+    pub(crate) manager: Option<Cow<'a, str>>,
     /// Since when it differs.
-    onset: Timestamp,
+    #[schemars(with = "Timestamp")]
+    pub(crate) onset: Option<Timestamp>,
     /// The rules that have something to say about it.
-    rules: AsStrings<'a, Arc<str>>,
+    pub(crate) rules: AsStrings<'a, Arc<str>>,
     /// The rule because of which it does not count.
-    ignored_by: Option<&'a str>,
-    #[serde(skip)]
-    pub(super) difference: &'a Difference,
+    pub(crate) ignored_by: Option<Cow<'a, str>>,
 }
 
 /// What is declared, or what is there, as far as the source tells.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Spec")]
 enum SpecView<'a> {
     /// Nothing is known, or nothing differs.
+    #[default]
     Unknown,
     /// Only a hash is known.
     Hash {
@@ -186,7 +212,7 @@ enum SpecView<'a> {
         generation: i64,
     },
     /// The fields that differ, by their paths.
-    Fields(BTreeMap<&'a str, Cow<'a, str>>),
+    Fields(BTreeMap<Cow<'a, str>, Cow<'a, str>>),
 }
 
 /// What the views of all claims in a response have in common.
@@ -218,12 +244,26 @@ impl<'a> ViewContext<'a> {
 #[derive(Debug)]
 pub(super) struct KindView<'a> {
     state: &'a KindState,
+    /// Of the version that most objects are read in.
+    api_version: String,
     resource_type: String,
 }
 
 impl<'a> KindView<'a> {
     pub(super) fn new(state: &'a KindState) -> Self {
-        Self { state, resource_type: state.kind.kind.to_lowercase() }
+        let kind = &state.kind;
+        Self { state, api_version: kind.api_version(), resource_type: kind.kind.to_lowercase() }
+    }
+
+    fn api_version_of(&self, key: &ObjectKey) -> Cow<'_, str> {
+        let is_usual = key.kind.version == self.state.kind.version;
+        if is_usual { (&*self.api_version).into() } else { key.kind.api_version().into() }
+    }
+}
+
+impl<'a> DeclaredByView<'a> {
+    fn new(DeclaredBy { address, baseline }: &'a DeclaredBy) -> Self {
+        Self { address: (&**address).into(), state: (&**baseline).into() }
     }
 }
 
@@ -240,8 +280,8 @@ impl<'a> ResourceView<'a> {
         let episode = claim.verdict.episode();
         let worst = episode.and_then(|episode| episode.differences.first());
         let difference_view = |difference| DifferenceView::new(difference, values);
-        let differences = episode.iter().flat_map(|episode| &episode.differences);
-        let differences: Vec<_> = differences.map(difference_view).collect();
+        let counted = episode.map_or(&[][..], |episode| &episode.differences);
+        let differences: Vec<_> = counted.iter().map(difference_view).collect();
         let (desired_spec, actual_spec) = specs(entry, &differences);
         let (endpoint, port) = match context.endpoints.endpoint(object) {
             Some(Endpoint { host, port }) => (Some(AsString(host)), port),
@@ -250,46 +290,45 @@ impl<'a> ResourceView<'a> {
         let (declared_by, prices) = (claim.declared_by(), context.prices);
         Self {
             deployment_id: deployment_id(entry),
-            api_version: AsString(ApiVersion(&key.kind)),
-            kind: &key.kind.kind,
+            api_version: kind.api_version_of(key),
+            kind: (&*key.kind.kind).into(),
             resource_type: &kind.resource_type,
-            resource_name: &key.name,
-            namespace: &key.namespace,
-            phase: phase(object),
+            resource_name: (&*key.name).into(),
+            namespace: (&*key.namespace).into(),
+            phase: phase(object).into(),
             health_status: facts.health,
-            message: &facts.message,
-            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(&context.now),
+            message: (&*facts.message).into(),
+            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some((&*context.now).into()),
             endpoint,
             port,
-            connection_secret: facts.connection_secret.as_deref(),
+            connection_secret: facts.connection_secret.as_deref().map(Cow::Borrowed),
             actual_spec,
             desired_spec,
             drift_detected: claim.verdict.drifted_value() == Some(true),
-            drift_details: drift_details(&differences, context.snapshot.rules.set(), labels),
+            drift_details: drift_details(counted, &differences, context.snapshot.rules.set(), labels),
             resource_usage: usage(facts),
             estimated_monthly_cost: prices.and_then(|prices| monthly_cost(facts, prices)),
             drift_monthly_cost: prices.and_then(|prices| drift_cost(entry, prices)),
-            cost_currency: prices.map(|prices| &*prices.currency),
-            verdict,
-            reason,
-            source: claim.source,
-            address: declared_by.first().map(|declared| &*declared.address),
-            state: declared_by.first().map(|declared| &*declared.baseline),
-            declared_by: declared_by
-                .iter()
-                .map(|DeclaredBy { address, baseline }| DeclaredByView { address, state: baseline })
-                .collect(),
-            blind_fields: AsStrings(claim.details.as_ref().map_or(&[], |details| &details.blind_fields)),
+            cost_currency: prices.map(|prices| (&*prices.currency).into()),
+            verdict: Word::Known(verdict),
+            reason: reason.map(Word::Known),
+            source: Word::Known(claim.source),
+            address: declared_by.first().map(|declared| (&*declared.address).into()),
+            state: declared_by.first().map(|declared| (&*declared.baseline).into()),
+            declared_by: declared_by.iter().map(DeclaredByView::new).collect(),
+            blind_fields: AsStrings::Values(
+                claim.details.as_ref().map_or(&[], |details| &details.blind_fields),
+            ),
             outputs: object.controller_status().map_or(&[], |record| &record.outputs),
             job: object.live().and_then(|object| context.jobs.newest_for(object)).map(JobView::new),
             differences,
             ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
-            actor: worst.map(|worst| worst.actor),
-            manager: worst.and_then(Difference::manager),
-            severity: worst.map(|worst| worst.severity),
-            expectation: worst.map(|worst| worst.expectation),
-            advice: worst.map(|worst| worst.advice),
+            actor: worst.map(|worst| Word::Known(worst.actor)),
+            manager: worst.and_then(Difference::manager).map(Cow::Borrowed),
+            severity: worst.map(|worst| Word::Known(worst.severity)),
+            expectation: worst.map(|worst| Word::Known(worst.expectation)),
+            advice: worst.map(|worst| Word::Known(worst.advice)),
         }
     }
 }
@@ -328,8 +367,8 @@ fn specs<'a>(entry: &'a ClaimEntry, differences: &[DifferenceView<'a>]) -> (Spec
     if entry.claim.verdict.episode().is_none() {
         return (SpecView::Unknown, SpecView::Unknown);
     }
-    let desired = differences.iter().map(|difference| (difference.path, difference.expected.clone()));
-    let actual = differences.iter().map(|difference| (difference.path, difference.actual.clone()));
+    let desired = differences.iter().map(|difference| (difference.path.clone(), difference.expected.clone()));
+    let actual = differences.iter().map(|difference| (difference.path.clone(), difference.actual.clone()));
     (SpecView::Fields(desired.collect()), SpecView::Fields(actual.collect()))
 }
 
@@ -368,19 +407,18 @@ impl<'a> DifferenceView<'a> {
     pub(super) fn new(difference: &'a Difference, values: &ValueRedactor) -> Self {
         let DisplayedValues { expected, actual } = values.redact(&difference.finding);
         Self {
-            path: difference.finding.path.as_str(),
-            field: difference.finding.class,
+            path: difference.finding.path.as_str().into(),
+            field: Some(Word::Known(difference.finding.class)),
             expected: into_text(expected),
             actual: into_text(actual),
-            severity: difference.severity,
-            expectation: difference.expectation,
-            advice: difference.advice,
-            actor: difference.actor,
-            manager: difference.manager(),
-            onset: difference.onset,
-            rules: AsStrings(&difference.matched),
-            ignored_by: difference.ignored_by.as_deref(),
-            difference,
+            severity: Some(Word::Known(difference.severity)),
+            expectation: Some(Word::Known(difference.expectation)),
+            advice: Some(Word::Known(difference.advice)),
+            actor: Word::Known(difference.actor),
+            manager: difference.manager().map(Cow::Borrowed),
+            onset: Some(difference.onset),
+            rules: AsStrings::Values(&difference.matched),
+            ignored_by: difference.ignored_by.as_deref().map(Cow::Borrowed),
         }
     }
 }
@@ -414,16 +452,39 @@ macro_rules! closed_set_schemas {
 closed_set_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
 closed_set_schemas!(Source, UnknownReason, VerdictKind);
 
-// Serializes with `Display`, without an allocation: a list has thousands of these. This is no doc comment because it
-// would become a description in `/openapi.json`.
+// A word of a closed set. A response of a newer exporter may have words that this program does not know. This is no doc
+// comment because it would become a description in `/openapi.json`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(with = "T")]
+pub(crate) enum Word<T> {
+    Known(T),
+    Other(Box<str>),
+}
+
+impl<T: ClosedSet> Word<T> {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Known(member) => member.as_str(),
+            Self::Other(text) => text,
+        }
+    }
+
+    pub(crate) fn known(&self) -> Option<T> {
+        if let Self::Known(member) = self { Some(*member) } else { None }
+    }
+}
+
+impl<T: ClosedSet> Display for Word<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+// Serializes with `Display`, without an allocation: a list has thousands of these.
 #[derive(Debug, JsonSchema)]
 #[schemars(inline, bound = "", rename = "AsString")]
 pub(super) struct AsString<T>(#[schemars(with = "String")] pub(super) T);
-
-// Serializes each element with `Display`.
-#[derive(Debug, JsonSchema)]
-#[schemars(inline, bound = "", rename = "AsStrings")]
-struct AsStrings<'a, T>(#[schemars(with = "Vec<String>")] &'a [T]);
 
 impl<T: Display> Serialize for AsString<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -431,8 +492,26 @@ impl<T: Display> Serialize for AsString<T> {
     }
 }
 
-impl<T: Display> Serialize for AsStrings<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(AsString))
+// Serializes each element with `Display`, and deserializes texts.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, bound(serialize = "T: Display", deserialize = ""))]
+#[schemars(with = "Vec<String>", bound = "")]
+pub(crate) enum AsStrings<'a, T> {
+    #[serde(skip_deserializing, serialize_with = "collect_strings")]
+    Values(&'a [T]),
+    Texts(Vec<String>),
+}
+
+fn collect_strings<T: Display, S: Serializer>(values: &&[T], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(AsString))
+}
+
+impl<T: Display> AsStrings<'_, T> {
+    /// Separated by commas.
+    pub(crate) fn join(&self) -> String {
+        match self {
+            Self::Values(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            Self::Texts(texts) => texts.join(", "),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! rustls configuration from the `tls_server_config` section, client certificates included.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{fmt::Display, net::IpAddr, sync::Arc};
 
 use tokio_rustls::rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, RootCertStore,
@@ -20,7 +20,7 @@ use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 use crate::config::{ClientCertificates, Pem, Problem, TlsSettings, read_small_file};
 
 /// A problem of a key of `tls_server_config`.
-fn invalid(key: &str, message: impl Into<Box<str>>) -> Problem {
+fn invalid(key: &str, message: impl Display) -> Problem {
     Problem { key: format!("tls_server_config.{key}").into(), ..Problem::whole(message) }
 }
 

@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     config::LogLevel,
-    server::{Exposed, LogLine, LogLines, query::parse_option},
+    server::{
+        Exposed, LogLine, LogLines,
+        query::{QueryError, parse_option},
+    },
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -33,7 +36,7 @@ pub(crate) async fn log(
     query: Result<Query<LogQuery>, QueryRejection>,
 ) -> Response {
     let now = exposed.clock.now();
-    let query = query.map_err(|rejection| rejection.body_text());
+    let query = query.map_err(QueryError::from);
     let (query, least) =
         match query.and_then(|Query(query)| Ok((parse_option("level", &query.level)?, query))) {
             Ok((level, query)) => (query, level.unwrap_or(LogLevel::Trace)),

@@ -30,7 +30,9 @@ use crate::{
     server::{
         Exposed,
         auth::Caller,
-        query::{ClaimRow, Filter, Page, Sort, SortKey, VerdictCounts, count_by_source, parse_option},
+        query::{
+            ClaimRow, Filter, Page, QueryError, Sort, SortKey, VerdictCounts, count_by_source, parse_option,
+        },
     },
     types::{Severity, Source, VerdictKind},
 };
@@ -57,8 +59,8 @@ pub(crate) async fn overview(
     params: Result<Query<OverviewParams>, QueryRejection>,
 ) -> Response {
     let now = exposed.clock.now();
-    let query = params.map_err(|rejection| rejection.body_text());
-    let query = match query.and_then(|Query(params)| OverviewQuery::parse(params)) {
+    let params = params.map_err(QueryError::from);
+    let query = match params.and_then(|Query(params)| OverviewQuery::parse(params)) {
         Ok(query) => query,
         Err(error) => {
             return error_page(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (error) });
@@ -119,22 +121,22 @@ struct OverviewQuery {
 }
 
 impl OverviewQuery {
-    fn parse(params: OverviewParams) -> Result<Self, String> {
+    fn parse(params: OverviewParams) -> Result<Self, QueryError> {
         let rows = match &*params.rows {
             "" => ROWS[0],
             number => {
                 let valid = number.parse().ok().filter(|rows| ROWS.contains(rows));
-                valid.ok_or_else(|| format!("A page has {ROWS:?} rows, not “{number}”."))?
+                valid.ok_or_else(|| QueryError::Rows { text: number.to_owned(), valid: &ROWS })?
             }
         };
         let page = match &*params.page {
             "" => 1,
             number => match number.parse() {
                 Ok(page) if page > 0 => page,
-                _ => return Err(format!("“{number}” is not the number of a page.")),
+                _ => return Err(QueryError::Page(number.to_owned())),
             },
         };
-        let no_column = || format!("The table has no column “{}” to sort by.", params.sort);
+        let no_column = || QueryError::Column(params.sort.clone());
         Ok(Self {
             text: params.q.trim().to_owned(),
             verdict: parse_option("verdict", &params.verdict)?,
@@ -181,7 +183,7 @@ impl OverviewQuery {
     }
 
     fn is_filtered(&self) -> bool {
-        self.with(|_| ()).url() != self.without_filter().url()
+        self.verdict.is_some() || self.severity.is_some() || self.filter() != Filter::default()
     }
 
     /// The filter without verdict and severity, which the summary counts.
@@ -336,10 +338,8 @@ impl<'a> Overview<'a> {
 
 /// The state of all claims in one sentence, whatever the query.
 fn headline(overview: &Overview<'_>) -> String {
-    let drifted: usize = [VerdictKind::Drifted, VerdictKind::Missing, VerdictKind::Replaced]
-        .into_iter()
-        .map(|verdict| overview.total_with(verdict))
-        .sum();
+    let drifted = VerdictKind::ALL.iter().filter(|verdict| verdict.is_drifted());
+    let drifted: usize = drifted.map(|verdict| overview.total_with(*verdict)).sum();
     let unknown = overview.total_with(VerdictKind::Unknown);
     let total = overview.total();
     let only_drifted = overview.total_with(VerdictKind::Drifted) == drifted;

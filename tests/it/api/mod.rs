@@ -5,7 +5,7 @@ mod etag;
 mod gate;
 mod load;
 mod object_details;
-mod openapi;
+pub(crate) mod openapi;
 mod post;
 
 use axum::body::Body;

@@ -231,3 +231,35 @@ async fn openapi_document_has_every_method_of_every_route() {
         assert_eq!(described.keys().map(String::as_str).collect::<BTreeSet<_>>(), allowed, "{}", route.path);
     }
 }
+
+/// Checks that every parameter has a description, and that every reference resolves.
+#[track_caller]
+pub(crate) fn check_consistency(document: &Value) {
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for parameter in operation["parameters"].as_array().unwrap() {
+                assert!(parameter["description"].is_string(), "{method} {path}: {parameter}");
+            }
+        }
+    }
+    let mut references = Vec::new();
+    find_references(document, &mut references);
+    assert!(references.len() > 20, "{references:?}");
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference} does not resolve");
+    }
+}
+
+fn find_references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(|reference| reference.as_str()).map(str::to_owned));
+            members.values().for_each(|member| find_references(member, found));
+        }
+        Value::Array(elements) => {
+            elements.iter().for_each(|element| find_references(element, found));
+        }
+        _ => {}
+    }
+}

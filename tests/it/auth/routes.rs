@@ -8,7 +8,10 @@ use super::{
     WebFile, ann, basic, basic_auth, check_problem, drifted_shop, send,
     tokens::{ReviewServer, token},
 };
-use crate::support::{exporter_fixture::ExporterFixture, routes::sample};
+use crate::{
+    api::openapi::check_consistency,
+    support::{exporter_fixture::ExporterFixture, routes::sample},
+};
 
 /// Paths without a route, and unusual spellings of `/metrics`.
 const UNKNOWN_PATHS: &[&str] =
@@ -111,6 +114,7 @@ async fn document(exporter: &ExporterFixture, credentials: Option<&str>) -> Valu
 /// Checks that every operation describes these denials, and a 401 only if listed.
 #[track_caller]
 fn check_document(document: &Value, denials: &[u16], schemes: &Value, security: &Value) {
+    check_consistency(document);
     assert_eq!((&document["components"]["securitySchemes"], &document["security"]), (schemes, security));
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
