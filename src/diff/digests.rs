@@ -35,11 +35,11 @@ const AMOUNTS: char = '\u{1}';
 
 impl Digests {
     pub fn of_text(keys: &[RedactionKey], text: &str) -> Self {
-        Self::new(keys, &[text.as_bytes()], canonical_amount(text))
+        Self::new(keys, &[text.as_bytes()], canonical_amount(text).as_deref())
     }
 
     /// The digests of all notations of a value and of its amount.
-    fn new(keys: &[RedactionKey], forms: &[&[u8]], amount: Option<String>) -> Self {
+    fn new(keys: &[RedactionKey], forms: &[&[u8]], amount: Option<&str>) -> Self {
         let values = keys.iter().flat_map(|key| forms.iter().map(|form| key.digest(form)));
         let amounts = amount.iter().flat_map(|amount| keys.iter().map(|key| key.digest(amount.as_bytes())));
         Self { values: values.collect(), amounts: amounts.collect() }
@@ -57,7 +57,8 @@ impl Digests {
         let text = number.to_string();
         match number.as_i64().filter(|mode| (0..=MAX_FILE_MODE).contains(mode)) {
             Some(mode) => {
-                Self::new(keys, &[text.as_bytes(), octal_mode(mode).as_bytes()], canonical_amount(&text))
+                let forms = [text.as_bytes(), &octal_mode(mode).into_bytes()];
+                Self::new(keys, &forms, canonical_amount(&text).as_deref())
             }
             None => Self::of_text(keys, &text),
         }

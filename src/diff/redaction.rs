@@ -168,7 +168,7 @@ fn redact_at(name: &str, value: &mut Node, field: &str, keys: &[RedactionKey]) {
         }
         // The path leads into a scalar, so the scalar is sensitive.
         Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {
-            redact_value(keys, value)
+            redact_value(keys, value);
         }
     }
 }

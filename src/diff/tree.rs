@@ -28,7 +28,7 @@ pub enum Node {
     String(String),
     #[serde(serialize_with = "pack_digests")]
     Redacted(Box<Digests>),
-    Array(Vec<Node>),
+    Array(Vec<Self>),
     #[serde(serialize_with = "pack_members")]
     Object(Members),
 }
@@ -177,6 +177,7 @@ impl Node {
     }
 
     /// Takes the member of this name; null if there is none.
+    #[must_use]
     pub fn take_member(&mut self, name: &str) -> Self {
         self.get_mut(name).map(std::mem::take).unwrap_or_default()
     }

@@ -35,7 +35,7 @@ pub fn acceptance_rules<'a>(
     justification: &Justification<'_>,
 ) -> Vec<RuleSpec> {
     let mut names = BTreeSet::new();
-    fields.map(|field| rule(field, justification)).filter(|rule| names.insert(rule.name.clone())).collect()
+    fields.map(|field| rule(&field, justification)).filter(|rule| names.insert(rule.name.clone())).collect()
 }
 
 /// Writes rules as the list `rules` of the settings.
@@ -47,16 +47,16 @@ pub fn rules_to_yaml(rules: &[RuleSpec]) -> String {
     serde_saphyr::to_string(&rules).expect("a rule has only string keys")
 }
 
-fn rule(field: AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpec {
-    let AcceptedField { group, kind, namespace, name, path, ref value } = field;
-    let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+fn rule(field: &AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpec {
+    let AcceptedField { group, kind, namespace, name, path, value } = field;
+    let qualified = if group.is_empty() { (*kind).to_owned() } else { format!("{kind}.{group}") };
     RuleSpec {
-        name: rule_name(&field),
+        name: rule_name(field),
         matches: MatchSpec {
             kinds: vec![qualified],
-            namespaces: vec![namespace.to_owned()],
-            names: vec![name.to_owned()],
-            paths: vec![path.to_owned()],
+            namespaces: vec![(*namespace).to_owned()],
+            names: vec![(*name).to_owned()],
+            paths: vec![(*path).to_owned()],
             values: value.value_digest().map(|digest| ValueSpec(digest.to_string())).into_iter().collect(),
             ..MatchSpec::default()
         },

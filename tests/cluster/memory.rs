@@ -9,7 +9,7 @@ use drift_exporter::{
     diff::{Node, pack, unpack},
     types::PackedJson,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The preset dictionary of packed documents.
 const DICTIONARY: &[u8] = include_bytes!("../../src/diff/document/dictionary");

@@ -42,7 +42,7 @@ fn compare_values<'a>(
             }
         }
         (Node::Array(declared), Node::Null) if declared.is_empty() => {
-            reporter.report(FieldValue::non_empty("[]"), FieldValue::Absent)
+            reporter.report(FieldValue::non_empty("[]"), FieldValue::Absent);
         }
         (Node::Array(declared), Node::Null) => compare_lists(node, declared, &[], reporter),
         (Node::Array(declared), Node::Array(live)) => compare_lists(node, declared, live, reporter),

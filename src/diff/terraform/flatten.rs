@@ -117,7 +117,9 @@ impl Flattener<'_> {
     fn is_dropped_toleration(&self, attribute: &Attribute, state: Option<&Node>, element: &Node) -> bool {
         let is_added = |element: &Node| match element["key"].scalar() {
             Scalar::Text(key) => key.contains("node.kubernetes.io/"),
-            key => ADDED_TOLERATIONS.iter().any(|added| is_same(self.key, &Scalar::from(*added), &key)),
+            key @ Scalar::Redacted(_) => {
+                ADDED_TOLERATIONS.iter().any(|added| is_same(self.key, &Scalar::from(*added), &key))
+            }
         };
         let is_in_state = || state.and_then(Node::as_array).into_iter().flatten().any(is_added);
         attribute.is("added") && !is_zero(self.state.get(ABSENT)) && is_added(element) && !is_in_state()
@@ -160,7 +162,7 @@ impl Flattener<'_> {
                 || attribute
                     .without
                     .iter()
-                    .any(|other| self.state.get(*other).is_some_and(|map| map.get(key).is_some()))
+                    .any(|other| self.state.get(other).is_some_and(|map| map.get(key).is_some()))
                 || is_filtered && is_internal_key(key, self.is_before_v2) && !state.contains_key(key)
         };
         let entries = live.iter().filter(|(key, value)| !value.is_null() && !is_ignored(key));
