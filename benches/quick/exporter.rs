@@ -8,7 +8,7 @@ use drift_exporter::{
     config::{ReloadStatus, Settings},
     engine::{Engine, EngineMetrics, History, Snapshot, snapshot_channel},
     rules::RuleSet,
-    server::{Auth, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
+    server::{Auth, BlockingPool, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
     sources::terraform::decode,
     types::{
         Baseline, BaselineOrigin, BaselineVersion, Clock, Event, Kind, LiveObject, RedactionKey,
@@ -161,6 +161,8 @@ impl Scrapes {
         let exposed = Arc::new(Exposed {
             state: snapshot_channel(snapshot).1,
             metrics,
+            // callgrind counts this thread only.
+            blocking: BlockingPool::new(|work| work()),
             settings: watch::channel(Arc::new(Settings::default())).1,
             reload_status: watch::channel(Arc::new(status)).1,
             team_problems: watch::channel(Arc::default()).1,

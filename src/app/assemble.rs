@@ -18,7 +18,7 @@ use crate::{
     diff::manifest::ClusterSchemas,
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
     rules::RuleSet,
-    server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
+    server::{BlockingPool, EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
     sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
     types::{Clock, Event, WantedKind, WatchPlan},
     watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
@@ -70,6 +70,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),
+        blocking: BlockingPool::default(),
         settings,
         reload_status: reload_reporter.status(),
         team_problems: config.team_problems.clone(),

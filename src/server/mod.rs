@@ -2,6 +2,7 @@
 
 mod api;
 mod auth;
+mod blocking;
 mod http;
 mod log_buffer;
 mod metrics;
@@ -12,5 +13,6 @@ mod ui;
 pub use self::http::{Exposed, Protection, ROUTES, Route, ServerLimits, listen, router, serve};
 pub use api::EventStreamLimit;
 pub use auth::{Auth, Peer, WebConfig};
+pub use blocking::BlockingPool;
 pub use log_buffer::{LogLine, LogLines};
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};

@@ -10,7 +10,7 @@ use crate::{
     types::{Kind, LiveObject, ObjectKey},
 };
 
-/// Resolves endpoints in one snapshot. The index of Services is built for the first object that needs it.
+/// Resolves endpoints in one snapshot. The index of Services is built only if an object needs it.
 #[derive(Debug)]
 pub(super) struct ServiceEndpoints {
     snapshot: Arc<Snapshot>,
@@ -40,9 +40,18 @@ impl ServiceEndpoints {
 
     /// The object's own endpoint, else that of the first Service that selects its pods.
     pub(super) fn endpoint<'a>(&'a self, object: &'a LiveObject) -> Option<Endpoint<'a>> {
-        let index =
-            || self.index.get_or_init(|| ServiceIndex::new(&self.snapshot, self.namespace.as_deref()));
-        own_endpoint(object).or_else(|| index().endpoint(object))
+        own_endpoint(object).or_else(|| self.index().endpoint(object))
+    }
+
+    /// Builds the index if one of these objects needs it.
+    pub(super) fn index_for<'a>(&self, mut objects: impl Iterator<Item = &'a LiveObject>) {
+        if objects.any(|object| own_endpoint(object).is_none()) {
+            self.index();
+        }
+    }
+
+    fn index(&self) -> &ServiceIndex {
+        self.index.get_or_init(|| ServiceIndex::new(&self.snapshot, self.namespace.as_deref()))
     }
 }
 
