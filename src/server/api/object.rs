@@ -116,7 +116,7 @@ pub(in crate::server) async fn object(
         let object = &entry.object;
         let key = &object.key;
         let (values, now) = (caller.values(), exposed.clock.now());
-        let endpoints = ServiceEndpoints::new(snapshot.clone(), Some(key.namespace.to_string()));
+        let endpoints = ServiceEndpoints::new(&snapshot, Some(&key.namespace));
         let mut labels = FieldLabelCache::default();
         let (kind, context) = (
             KindView::new(state),

@@ -191,8 +191,7 @@ async fn list(
         let total = found.len();
         let page: Vec<_> = request.page.of(&found).map(|row| (row.kind_index, row.entry.clone())).collect();
         drop(found);
-        let endpoints = ServiceEndpoints::new(snapshot.clone(), request.filter.namespace.clone());
-        endpoints.index_for(page.iter().map(|(_, entry)| &*entry.object));
+        let endpoints = ServiceEndpoints::new(&snapshot, request.filter.namespace.as_deref());
         Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page })
     };
     let body = exposed.blocking.run(select).await;
