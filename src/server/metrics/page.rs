@@ -104,14 +104,15 @@ impl PageCache {
             *self = Self { options: Some(options.clone()), ..Self::default() };
         }
         self.pages.retain(|_, (rendered, _)| *rendered >= sequence);
-        let content = within_limit(self.refresh(snapshot, options), options);
-        let page = Arc::new(assemble(snapshot, &content, variant));
+        let mut blocks = self.refresh(snapshot, options);
+        let dropped = within_limit(&mut blocks, options);
+        let page = Arc::new(assemble(snapshot, &blocks, dropped, variant));
         self.pages.insert(variant, (snapshot.sequence, page.clone()));
         page
     }
 
     /// The lines of all blocks. Renders new and changed blocks, and drops those that no longer exist.
-    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, options: &MetricsOptions) -> Vec<RenderedBlock<'a>> {
+    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, options: &MetricsOptions) -> Vec<PageBlock<'a>> {
         let mut cached = std::mem::take(&mut self.blocks);
         let mut all = Vec::new();
         for (kind, state) in snapshot.kinds.iter().enumerate() {
@@ -122,7 +123,8 @@ impl PageCache {
                     Some(_) | None => Arc::new(BlockLines::render(block.entries(), options)),
                 };
                 self.blocks.insert((kind, index), (version, lines.clone()));
-                all.push((&**state, &**block, lines));
+                let drifting = lines.clone();
+                all.push(PageBlock { state, block, lines, drifting, clean: false, health: false });
             }
         }
         all
@@ -130,11 +132,16 @@ impl PageCache {
 }
 
 /// Concatenates the metric families; the format requires the lines of a family to be contiguous.
-fn assemble(snapshot: &Snapshot, content: &PageContent<'_>, (format, encoding): Variant) -> Page {
+fn assemble(
+    snapshot: &Snapshot,
+    blocks: &[PageBlock<'_>],
+    dropped: usize,
+    (format, encoding): Variant,
+) -> Page {
     let (mut page, mut deflater) = (Page::new(encoding), Deflater::default());
     let header = |metric: &Metric| Fragment::new(format.header(metric));
     page.push(&header(&DRIFTED), &mut deflater);
-    for block in &content.blocks {
+    for block in blocks {
         page.push(&block.drifting.drifted.fragment, &mut deflater);
         if block.clean {
             page.push(&block.lines.clean.fragment, &mut deflater);
@@ -147,30 +154,21 @@ fn assemble(snapshot: &Snapshot, content: &PageContent<'_>, (format, encoding): 
         (&EPISODES, |lines| &lines.episodes.fragment),
     ] {
         page.push(&header(metric), &mut deflater);
-        for block in &content.blocks {
+        for block in blocks {
             page.push(lines(&block.drifting), &mut deflater);
         }
     }
-    if content.blocks.iter().any(|block| block.lines.health.count > 0) {
+    if blocks.iter().any(|block| block.lines.health.count > 0) {
         page.push(&header(&HEALTH), &mut deflater);
-        for block in content.blocks.iter().filter(|block| block.health) {
+        for block in blocks.iter().filter(|block| block.health) {
             page.push(&block.lines.health.fragment, &mut deflater);
         }
     }
-    let blocks = content.blocks.iter().map(|block| (block.state, block.block, &*block.lines));
-    let rest = aggregates::families(snapshot, blocks, content.dropped);
+    let blocks = blocks.iter().map(|block| (block.state, block.block, &*block.lines));
+    let rest = aggregates::families(snapshot, blocks, dropped);
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
     page.push(&Fragment::new(rest), &mut deflater);
     page
-}
-
-type RenderedBlock<'a> = (&'a KindState, &'a ClaimBlock, Arc<BlockLines>);
-
-/// The blocks that fit within the limit.
-struct PageContent<'a> {
-    blocks: Vec<PageBlock<'a>>,
-    /// Series that the limit leaves out.
-    dropped: usize,
 }
 
 struct PageBlock<'a> {
@@ -184,32 +182,29 @@ struct PageBlock<'a> {
     health: bool,
 }
 
-/// Drifted objects come first; the remaining room goes, block by block, to clean objects and to health.
-fn within_limit<'a>(rendered: Vec<RenderedBlock<'a>>, options: &MetricsOptions) -> PageContent<'a> {
-    let mut room = options.max_series;
-    let mut content = PageContent { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
-    for (state, block, lines) in rendered {
-        let series = lines.drifting();
-        let drifting = if series <= room {
-            lines.clone()
-        } else {
-            Arc::new(BlockLines::first_drifting(block, options, room))
-        };
-        room -= drifting.drifting();
-        content.dropped += series - drifting.drifting();
-        content.blocks.push(PageBlock { state, block, lines, drifting, clean: false, health: false });
+/// Drifted objects come first; the remaining room goes, block by block, to clean objects and to health. Returns the number
+/// of series that the limit leaves out.
+fn within_limit(blocks: &mut [PageBlock<'_>], options: &MetricsOptions) -> usize {
+    let (mut room, mut dropped) = (options.max_series, 0);
+    for block in &mut *blocks {
+        let series = block.lines.drifting();
+        if series > room {
+            block.drifting = Arc::new(BlockLines::first_drifting(block.block, options, room));
+        }
+        room -= block.drifting.drifting();
+        dropped += series - block.drifting.drifting();
     }
     let mut fits = |series: usize| {
         let fits = series <= room;
         room -= if fits { series } else { 0 };
-        content.dropped += if fits { 0 } else { series };
+        dropped += if fits { 0 } else { series };
         fits
     };
-    for block in &mut content.blocks {
+    for block in blocks {
         block.clean = !options.only_drifted && fits(block.lines.clean.count);
         block.health = fits(block.lines.health.count);
     }
-    content
+    dropped
 }
 
 #[cfg(test)]
