@@ -70,7 +70,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),
-        blocking: BlockingPool::default(),
+        blocking: BlockingPool::new(|work| drop(tokio::task::spawn_blocking(work))),
         settings,
         reload_status: reload_reporter.status(),
         team_problems: config.team_problems.clone(),

@@ -2,10 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::{
-    sync::{Semaphore, oneshot},
-    task::spawn_blocking,
-};
+use tokio::sync::{Semaphore, oneshot};
 
 /// How much work of requests runs at once. More would take CPU time from the threads that serve requests.
 const CONCURRENT: usize = 2;
@@ -19,12 +16,6 @@ pub struct BlockingPool {
     permits: Arc<Semaphore>,
 }
 
-impl Default for BlockingPool {
-    fn default() -> Self {
-        Self::new(|work| drop(spawn_blocking(work)))
-    }
-}
-
 impl fmt::Debug for BlockingPool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("BlockingPool").field("permits", &self.permits).finish_non_exhaustive()
@@ -32,7 +23,7 @@ impl fmt::Debug for BlockingPool {
 }
 
 impl BlockingPool {
-    /// `spawn` decides on which thread work runs.
+    /// `spawn` starts work on another thread.
     pub fn new(spawn: impl Fn(Work) + Send + Sync + 'static) -> Self {
         Self { spawn: Arc::new(spawn), permits: Arc::new(Semaphore::new(CONCURRENT)) }
     }

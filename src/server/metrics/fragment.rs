@@ -23,14 +23,7 @@ pub(super) enum Encoding {
 pub(super) struct Fragment {
     plain: Bytes,
     /// Empty until a gzip page contains the fragment.
-    deflated: OnceLock<Deflated>,
-}
-
-#[derive(Debug)]
-struct Deflated {
-    bytes: Bytes,
-    /// Of the text.
-    checksum: Hasher,
+    deflated: OnceLock<(Bytes, Hasher)>,
 }
 
 /// A page without its end, which differs between scrapes.
@@ -48,7 +41,8 @@ pub(super) struct Page {
 pub(super) struct Deflater(Option<Compress>);
 
 impl Deflater {
-    fn deflate(&mut self, text: &[u8]) -> Deflated {
+    /// The compressed text, and the checksum of the text.
+    fn deflate(&mut self, text: &[u8]) -> (Bytes, Hasher) {
         let mut checksum = Hasher::new();
         checksum.update(text);
         let compress = self.0.get_or_insert_with(|| Compress::new(Compression::new(LEVEL), false));
@@ -62,7 +56,7 @@ impl Deflater {
             // Spare capacity means that the flush is complete.
             if compress.total_in() == text.len() as u64 && out.len() < out.capacity() {
                 out.shrink_to_fit();
-                return Deflated { bytes: out.into(), checksum };
+                return (out.into(), checksum);
             }
             out.reserve(text.len() / 8 + 64);
         }
@@ -92,10 +86,11 @@ impl Page {
         self.fragments.push(match self.encoding {
             Encoding::Identity => fragment.plain.clone(),
             Encoding::Gzip => {
-                let deflated = fragment.deflated.get_or_init(|| deflater.deflate(&fragment.plain));
-                self.checksum.combine(&deflated.checksum);
+                let (deflated, checksum) =
+                    fragment.deflated.get_or_init(|| deflater.deflate(&fragment.plain));
+                self.checksum.combine(checksum);
                 self.text_length += fragment.plain.len();
-                deflated.bytes.clone()
+                deflated.clone()
             }
         });
     }
@@ -106,21 +101,19 @@ impl Page {
 
     /// The last bytes of the page: `text`, and the end of the gzip member.
     pub(super) fn end(&self, text: String) -> Bytes {
-        match self.encoding {
-            Encoding::Identity => text.into(),
-            Encoding::Gzip => {
-                let last = Deflater::default().deflate(text.as_bytes());
-                let mut checksum = self.checksum.clone();
-                checksum.combine(&last.checksum);
-                let length = u32::try_from((self.text_length + text.len()) & 0xffff_ffff).unwrap_or(u32::MAX);
-                // An empty last block, the checksum, and the length modulo 2^32.
-                let mut end = Vec::from(last.bytes);
-                end.extend([3, 0]);
-                end.extend(checksum.finalize().to_le_bytes());
-                end.extend(length.to_le_bytes());
-                end.into()
-            }
+        if self.encoding == Encoding::Identity {
+            return text.into();
         }
+        let (last, last_checksum) = Deflater::default().deflate(text.as_bytes());
+        let mut checksum = self.checksum.clone();
+        checksum.combine(&last_checksum);
+        let length = u32::try_from((self.text_length + text.len()) & 0xffff_ffff).unwrap_or(u32::MAX);
+        // An empty last block, the checksum, and the length modulo 2^32.
+        let mut end = Vec::from(last);
+        end.extend([3, 0]);
+        end.extend(checksum.finalize().to_le_bytes());
+        end.extend(length.to_le_bytes());
+        end.into()
     }
 }
 

@@ -206,27 +206,3 @@ fn within_limit(blocks: &mut [PageBlock<'_>], options: &MetricsOptions) -> usize
     }
     dropped
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Encoding, Format, MetricsOptions, PageCache};
-    use crate::{config::Settings, engine::Snapshot};
-
-    #[test]
-    fn only_requested_pages_that_a_scrape_can_get_are_cached() {
-        let options = MetricsOptions::of(&Settings::default());
-        let mut cache = PageCache::default();
-        let [text, gzip] = [(Format::Text, Encoding::Identity), (Format::OpenMetrics, Encoding::Gzip)];
-        for (arrived, sequence, variant, cached) in
-            [(1, 1, text, &[text][..]), (1, 2, gzip, &[text, gzip]), (2, 3, gzip, &[gzip])]
-        {
-            let snapshot = Snapshot { sequence, ..Snapshot::default() };
-            cache.render(arrived, &snapshot, &options, variant);
-            assert_eq!(cache.pages.len(), cached.len(), "{:?}", cache.pages);
-            assert!(cached.iter().all(|variant| cache.page(arrived, &options, *variant).is_some()));
-        }
-        assert!(cache.page(4, &options, gzip).is_none(), "it is too old");
-        let hidden = MetricsOptions { only_drifted: true, ..options };
-        assert!(cache.page(3, &hidden, gzip).is_none(), "the settings changed");
-    }
-}
