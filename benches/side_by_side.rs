@@ -1,6 +1,8 @@
 //! drift-exporter and kube-state-metrics on one real API server, in one run. Prints a table of ratios.
 //!
 //! `DRIFT_BENCH_PROGRAM` is the build to measure. `DRIFT_BENCH_OBJECTS` is the number of Deployments and of Services (default 10,000 each).
+//! With the argument `livez` it measures only `/livez` under load, without a real API server, and beside `DRIFT_BENCH_BASE`, which is
+//! another build.
 
 #![expect(
     clippy::print_stdout,
@@ -9,6 +11,7 @@
 )]
 
 mod demo;
+mod livez;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -16,7 +19,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
@@ -52,6 +55,10 @@ struct Measured {
 fn main() {
     let each: usize =
         std::env::var("DRIFT_BENCH_OBJECTS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
+    if std::env::args().any(|argument| argument == "livez") {
+        let folder = tempfile::tempdir().expect("a directory");
+        return report_livez(each, folder.path());
+    }
     let mut cluster = Cluster::start();
     fill(&cluster, each);
     println!("{each} Deployments and {each} Services are there; measuring.");
@@ -84,6 +91,38 @@ fn main() {
     let title =
         format!("p99 of its scrapes beside {} idle and {} slow connections, ms", demo::IDLE, demo::SLOW);
     bounded(&title, demo.under_load.as_secs_f64() * 1e3, 45.0);
+    report_livez(each, cluster.folder());
+}
+
+/// `/livez` while scrapers load a page of 100,000 series, for 10,000 objects of each kind, right after a relist.
+fn report_livez(each: usize, folder: &Path) {
+    let objects = each * 5 / 2;
+    let mut api_server = livez::ApiServer::start(objects);
+    let base = std::env::var_os("DRIFT_BENCH_BASE").map(|program| ("DRIFT_BENCH_BASE: ", program.into()));
+    for (which, program) in base.into_iter().chain([("", our_program())]) {
+        let latencies = api_server.measure(&program, folder);
+        let load = format!(
+            "{} scrapers load {} series after a relist",
+            livez::SCRAPERS,
+            objects * livez::SERIES_PER_OBJECT
+        );
+        let at = |times: &[Duration], percent: usize| percentile(times, percent).as_secs_f64() * 1e3;
+        for (what, times) in [("`/livez`", &latencies.livez), ("scrape", &latencies.scrapes)] {
+            println!(
+                "| {which}{what} ms while {load}, p50 / p99 / max of {} | {:.1} / {:.1} / {:.1} | | | |",
+                times.len(),
+                at(times, 50),
+                at(times, 99),
+                at(times, 100)
+            );
+        }
+        bounded(&format!("{which}p99 of `/livez` while {load}, ms"), at(&latencies.livez, 99), 50.0);
+    }
+}
+
+/// Of sorted times.
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    times[(times.len() - 1) * percent / 100]
 }
 
 /// Prints a measurement and whether it is within its bound.
@@ -388,7 +427,7 @@ fn report(ours: &Measured, theirs: &Measured, visible: &[Duration]) {
     row("CPU µs per series, plain", ours.plain_cpu * 1e6, theirs.plain_cpu * 1e6, 0.1);
     row("CPU µs per series, gzip", ours.gzip_cpu * 1e6, theirs.gzip_cpu * 1e6, 0.02);
     println!("| series on the page | {} | {} | | |", ours.series, theirs.series);
-    let at = |percent: usize| visible[(visible.len() - 1) * percent / 100].as_secs_f64() * 1e3;
+    let at = |percent| percentile(visible, percent).as_secs_f64() * 1e3;
     let verdict = if at(99) <= 50.0 { "met" } else { "MISSED" };
     println!("| edit to visible ms, p50 / p99 | {:.1} / {:.1} | | | p99 ≤ 50 {verdict} |", at(50), at(99));
 }

@@ -9,7 +9,7 @@ use drift_exporter::{
     engine::{Engine, EngineMetrics, History, Snapshot, snapshot_channel},
     event::Event,
     rules::RuleSet,
-    server::{Auth, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
+    server::{Auth, BlockingPool, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
     sources::terraform::decode,
     types::{
         Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, RedactionKey, RedactionPolicy,
@@ -164,6 +164,8 @@ impl Scrapes {
         let exposed = Arc::new(Exposed {
             state: snapshot_channel(snapshot).1,
             metrics,
+            // callgrind counts this thread only.
+            blocking: BlockingPool::new(|work| work()),
             config: watch::channel(Arc::new(RuntimeConfig::new(Settings::default()))).1,
             reload_status: watch::channel(Arc::new(status)).1,
             log: LogLines::default(),

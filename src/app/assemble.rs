@@ -14,7 +14,7 @@ use crate::{
     config::RuntimeConfig,
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
     event::Event,
-    server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
+    server::{BlockingPool, EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
     sources::{SourceContext, helm, manifest, terraform},
     types::Clock,
     watch::{PlannedWatches, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
@@ -74,6 +74,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),
+        blocking: BlockingPool::new(|work| drop(tokio::task::spawn_blocking(work))),
         config: config.clone(),
         reload_status: reload_reporter.status(),
         log: deps.log.lines().clone(),

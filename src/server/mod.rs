@@ -2,6 +2,7 @@
 
 mod api;
 mod auth;
+mod blocking;
 mod http;
 mod log_buffer;
 mod metrics;
@@ -16,5 +17,6 @@ pub(crate) use api::{
     StreamView, Word,
 };
 pub use auth::{Auth, Peer, WebConfig};
+pub use blocking::BlockingPool;
 pub use log_buffer::{LogLine, LogLines};
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};

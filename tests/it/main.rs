@@ -78,6 +78,7 @@ mod metrics_page;
 mod plan;
 /// Settings that reload while the program runs.
 mod reload;
+mod renderings;
 /// Rules that change while objects change.
 mod rule_changes;
 /// Rules: matching, precedence, errors.

@@ -8,7 +8,7 @@ use drift_exporter::{
     config::Settings,
     engine::{History, Snapshot},
     rules::RuleSet,
-    server::{Auth, Exposed, Peer, router},
+    server::{Auth, BlockingPool, Exposed, Peer, router},
     types::{Clock, RedactionKey},
     watch::{ClusterConnection, WatcherConfig, client_from},
 };
@@ -96,6 +96,15 @@ impl ExporterFixture {
         let clock = Clock::new(move || begin + started.elapsed());
         let InProcess { exposed, settings, stop } = InProcess::start(client, settings, clock, auth, history);
         Self { api: api.clone(), router: router(exposed.clone()), exposed, settings, stop }
+    }
+
+    /// Replaces the pool that runs the work of requests.
+    #[must_use]
+    pub fn with_pool(mut self, pool: BlockingPool) -> Self {
+        self.router = Router::new();
+        Arc::get_mut(&mut self.exposed).expect("only the router shares it").blocking = pool;
+        self.router = router(self.exposed.clone());
+        self
     }
 
     /// Replaces the rules of the settings.

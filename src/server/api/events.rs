@@ -148,7 +148,8 @@ impl EventStream {
                 return None;
             }
             if self.may_read_snapshot() {
-                let frame = self.frame(&self.caller.snapshot());
+                let snapshot = self.caller.snapshot().await;
+                let frame = self.frame(&snapshot);
                 if !frame.is_empty() {
                     return Some(frame);
                 }

@@ -86,22 +86,30 @@ pub(in crate::server) async fn gate(
     caller: Caller,
     Params(query): Params<GateQuery>,
 ) -> Result<Response, Problem> {
+    caller.read(move |caller, snapshot| gate_response(&query, &exposed, caller, snapshot)).await
+}
+
+fn gate_response(
+    query: &GateQuery,
+    exposed: &Exposed,
+    caller: &Caller,
+    snapshot: &Snapshot,
+) -> Result<Response, Problem> {
     let filter = query.filter();
     if let Some(namespace) = &filter.namespace {
-        check_namespace(namespace, &exposed)?;
+        check_namespace(namespace, exposed)?;
     }
-    let snapshot = caller.snapshot();
     if !snapshot.ready || exposed.stop.is_cancelled() {
         let detail = "not everything was looked at yet; /readyz says what is waited for";
         return Err(Problem::unavailable(detail, 5));
     }
-    let mut reasons = unhealthy_sources(&filter, &snapshot);
-    reasons.extend(unhealthy_watches(&filter, &snapshot));
-    reasons.extend(unauthorized_kinds(&filter, &caller));
+    let mut reasons = unhealthy_sources(&filter, snapshot);
+    reasons.extend(unhealthy_watches(&filter, snapshot));
+    reasons.extend(unauthorized_kinds(&filter, caller));
     let mut checked = 0;
-    for row in filter.claims(&snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
+    for row in filter.claims(snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
         checked += 1;
-        reasons.extend(query.closed_by(&row, &caller, &snapshot));
+        reasons.extend(query.closed_by(&row, caller, snapshot));
     }
     if checked == 0 && reasons.is_empty() && query.allow_empty != Some(true) {
         let detail = "Nothing is known that this is about; `allowEmpty=true` lets that pass";

@@ -12,7 +12,7 @@ use super::{
     response::{Problem, json},
 };
 use crate::{
-    engine::{EpisodeChange, Transition},
+    engine::{EpisodeChange, Snapshot, Transition},
     server::{Exposed, auth::Caller, query::Filter},
     types::{Actor, FieldClass, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
 };
@@ -133,6 +133,10 @@ pub(in crate::server) async fn history(
             Some(namespace.to_owned())
         }
     };
+    Ok(caller.read(move |_, snapshot| history_response(query, namespace, snapshot)).await)
+}
+
+fn history_response(query: HistoryQuery, namespace: Option<String>, snapshot: &Snapshot) -> Response {
     let HistoryQuery { kind, name, source, .. } = query;
     let filter = Filter { kind, namespace, name, source, ..Filter::default() };
     let is_selected = |transition: &Transition| {
@@ -141,14 +145,13 @@ pub(in crate::server) async fn history(
             && query.since.is_none_or(|since| since.is_since(transition))
             && query.until.is_none_or(|until| until.is_until(transition))
     };
-    let snapshot = caller.snapshot();
     let selected = snapshot.history.newest_first().filter(|transition| is_selected(transition));
     let transitions = selected
         .take(query.limit.unwrap_or(DEFAULT_LIMIT))
         .map(|transition| TransitionView::new(transition))
         .collect();
     let last = snapshot.history.newest_first().next().map_or(0, |newest| newest.sequence);
-    Ok(json(&HistoryView { transitions, last }))
+    json(&HistoryView { transitions, last })
 }
 
 impl<'a> TransitionView<'a> {

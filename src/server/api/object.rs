@@ -109,10 +109,10 @@ pub(in crate::server) async fn object(
         let detail = format!("unknown parameter `{query}`; this path takes none");
         return Problem::bad_request(detail).into_response();
     }
-    let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    let prices = settings.prices.as_ref();
-    let etag = ETag::new(&exposed, &caller, &snapshot, prices, request.uri());
-    etag.respond(request.headers(), async {
+    let (settings, snapshot) = (exposed.settings(), caller.snapshot().await);
+    let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), request.uri());
+    let pool = exposed.blocking.clone();
+    let explain = move || {
         let claims = object_ref.find(&snapshot);
         let Some(ClaimRow { state, entry, .. }) = claims.first() else {
             let ObjectRef { kind, namespace, name } = &object_ref;
@@ -123,10 +123,12 @@ pub(in crate::server) async fn object(
         let object = &entry.object;
         let key = object.key();
         let (values, now) = (caller.values(), exposed.clock.now());
-        let endpoints = ServiceEndpoints::new(snapshot.clone(), Some(key.namespace.to_string()));
+        let endpoints = ServiceEndpoints::new(&snapshot, Some(&key.namespace));
         let mut labels = FieldLabelCache::default();
-        let (kind, context) =
-            (KindView::new(state), ViewContext::new(&values, now, &snapshot, prices, &endpoints));
+        let (kind, context) = (
+            KindView::new(state),
+            ViewContext::new(&values, now, &snapshot, settings.prices.as_ref(), &endpoints),
+        );
         json(&ObjectView {
             api_version: key.kind.api_version(),
             kind: (&*key.kind.kind).into(),
@@ -144,8 +146,8 @@ pub(in crate::server) async fn object(
             ignored: ignored(&snapshot, &claims),
             history: transitions_of(&snapshot, key).map(TransitionView::new).collect(),
         })
-    })
-    .await
+    };
+    etag.respond(request.headers(), pool.run(explain)).await
 }
 
 fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {

@@ -215,7 +215,8 @@ const fn problem(status: u16, description: &'static str) -> ResponseSpec {
 }
 
 pub(in crate::server) async fn openapi(State(exposed): State<Arc<Exposed>>, _: Params<NoParams>) -> Response {
-    json(&document(exposed.auth.methods()))
+    let methods = exposed.auth.methods();
+    exposed.blocking.run(move || json(&document(methods))).await
 }
 
 /// The document of a server that requires these credentials.

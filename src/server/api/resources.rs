@@ -79,7 +79,7 @@ pub(in crate::server) async fn resources(
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let (settings, snapshot) = (exposed.settings(), caller.snapshot());
+    let (settings, snapshot) = (exposed.settings(), caller.snapshot().await);
     let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &uri);
     etag.respond(&headers, async {
         match ListRequest::new(query, &exposed, &caller) {
@@ -100,7 +100,7 @@ pub(in crate::server) async fn post_resources(
     // The caller is authorized for the namespace in the body as for one in the URL.
     parts.extensions.insert(BodyNamespace(query.namespace.clone().unwrap_or_default()));
     let caller = Caller::from_request_parts(&mut parts, &exposed).await?;
-    let (settings, snapshot) = (exposed.settings(), caller.snapshot());
+    let (settings, snapshot) = (exposed.settings(), caller.snapshot().await);
     let request = ListRequest::new(query, &exposed, &caller)?;
     Ok(list(request, &exposed, &caller, settings, snapshot).await)
 }
@@ -186,13 +186,16 @@ async fn list(
     settings: Arc<Settings>,
     snapshot: Arc<Snapshot>,
 ) -> Response {
-    let found = request.sort.sort(request.filter.claims(&snapshot));
-    let total = found.len();
-    let page: Vec<_> = request.page.of(&found).map(|row| (row.kind_index, row.entry.clone())).collect();
-    let endpoints = ServiceEndpoints::new(snapshot.clone(), request.filter.namespace.clone());
     let (values, now) = (caller.values(), exposed.clock.now());
-    drop(found);
-    let body = Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page });
+    let select = move || {
+        let found = request.sort.sort(request.filter.claims(&snapshot));
+        let total = found.len();
+        let page: Vec<_> = request.page.of(&found).map(|row| (row.kind_index, row.entry.clone())).collect();
+        drop(found);
+        let endpoints = ServiceEndpoints::new(&snapshot, request.filter.namespace.as_deref());
+        Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page })
+    };
+    let body = exposed.blocking.run(select).await;
     let batches = body.page.len().div_ceil(BATCH_SIZE).max(1);
     write_in_parallel(batches, |numbers, chunks| body.clone().write(batches, numbers, chunks)).await
 }

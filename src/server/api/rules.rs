@@ -86,7 +86,7 @@ pub(in crate::server) async fn rules(
     caller: Caller,
     _: Params<NoParams>,
 ) -> Response {
-    let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
+    let (snapshot, now) = (caller.snapshot().await, exposed.clock.now());
     let rules: Vec<_> =
         snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now, true)).collect();
     let problems = exposed.team_problems();

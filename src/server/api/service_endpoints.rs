@@ -1,23 +1,16 @@
 //! The endpoints of objects: their own, or those of the Services that select their pods.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
 use crate::{
     engine::Snapshot,
     types::{ClaimedObject, Kind, LiveObject, ObjectKey},
 };
 
-/// Resolves endpoints in one snapshot. The index of Services is built for the first object that needs it.
+/// Services with the hash of one label of their selectors, sorted by that hash and by namespace. A workload looks up its
+/// own labels instead of all Services. Filling a map would take longer than most requests.
 #[derive(Debug)]
-pub(super) struct ServiceEndpoints {
-    snapshot: Arc<Snapshot>,
-    /// Limits the index to one namespace.
-    namespace: Option<String>,
-    index: OnceLock<ServiceIndex>,
-}
+pub(super) struct ServiceEndpoints(Vec<(u64, Arc<LiveObject>)>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint<'a> {
@@ -34,28 +27,8 @@ pub(super) enum Host<'a> {
 }
 
 impl ServiceEndpoints {
-    pub(super) fn new(snapshot: Arc<Snapshot>, namespace: Option<String>) -> Self {
-        Self { snapshot, namespace, index: OnceLock::new() }
-    }
-
-    /// The object's own endpoint, else that of the first Service that selects its pods.
-    pub(super) fn endpoint<'a>(&'a self, object: &'a ClaimedObject) -> Option<Endpoint<'a>> {
-        let Some(object) = object.live() else {
-            return dns_name(object.key()).map(|host| Endpoint { host, port: None });
-        };
-        let index =
-            || self.index.get_or_init(|| ServiceIndex::new(&self.snapshot, self.namespace.as_deref()));
-        own_endpoint(object).or_else(|| index().endpoint(object))
-    }
-}
-
-/// Services with the hash of one label of their selectors, sorted by that hash and by namespace. A workload looks up its
-/// own labels instead of all Services. Filling a map would take longer than most requests.
-#[derive(Debug)]
-struct ServiceIndex(Vec<(u64, Arc<LiveObject>)>);
-
-impl ServiceIndex {
-    fn new(snapshot: &Snapshot, namespace: Option<&str>) -> Self {
+    /// The Services of one namespace, or of all.
+    pub(super) fn new(snapshot: &Snapshot, namespace: Option<&str>) -> Self {
         let kinds = snapshot.kinds.iter().filter(|state| is_service(&state.kind));
         let services = kinds
             .flat_map(|state| state.blocks.objects())
@@ -69,10 +42,16 @@ impl ServiceIndex {
         Self(index)
     }
 
-    fn endpoint(&self, object: &LiveObject) -> Option<Endpoint<'_>> {
-        let service = self.service_for(object)?;
-        let host = service.facts.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Address);
-        Some(Endpoint { host, port: service.facts.port.or(object.facts.port) })
+    /// The object's own endpoint, else that of the first Service that selects its pods.
+    pub(super) fn endpoint<'a>(&'a self, object: &'a ClaimedObject) -> Option<Endpoint<'a>> {
+        let Some(object) = object.live() else {
+            return dns_name(object.key()).map(|host| Endpoint { host, port: None });
+        };
+        own_endpoint(object).or_else(|| {
+            let service = self.service_for(object)?;
+            let host = service.facts.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Address);
+            Some(Endpoint { host, port: service.facts.port.or(object.facts.port) })
+        })
     }
 
     /// The Service whose selector matches the pods of a workload; the first by name if there are several.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::Problem,
-    engine::{BaselineState, ClusterMatch, WatchState},
+    engine::{BaselineState, ClusterMatch, Snapshot, WatchState},
     server::{Exposed, auth::Caller},
     types::{BaselineFault, DownReason, HealthState, Source, WatchHealth},
 };
@@ -200,7 +200,11 @@ pub(in crate::server) async fn status(
     caller: Caller,
     _: Params<NoParams>,
 ) -> Response {
-    let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
+    caller.read(move |_, snapshot| status_response(&exposed, snapshot)).await
+}
+
+fn status_response(exposed: &Exposed, snapshot: &Snapshot) -> Response {
+    let now = exposed.clock.now();
     let reload = exposed.reload_status.borrow().clone();
     let team_problems = exposed.team_problems();
     let web_file = exposed.auth.web_file();

@@ -34,12 +34,27 @@ pub(in crate::server) struct Caller {
 
 impl Caller {
     /// The visible part of the newest snapshot.
-    pub(in crate::server) fn snapshot(&self) -> Arc<Snapshot> {
-        let snapshot = self.exposed.state.snapshot();
-        match &self.visible {
-            None => snapshot,
-            Some(visible) => self.exposed.auth.0.scoped_snapshots.get(&snapshot, visible),
+    pub(in crate::server) async fn snapshot(&self) -> Arc<Snapshot> {
+        match self.visible {
+            None => self.exposed.state.snapshot(),
+            Some(_) => self.clone().read(|_, snapshot| snapshot.clone()).await,
         }
+    }
+
+    /// Calls `read` with the visible part of the newest snapshot, off the threads that serve requests.
+    pub(in crate::server) async fn read<T: Send + 'static>(
+        self,
+        read: impl FnOnce(&Self, &Arc<Snapshot>) -> T + Send + 'static,
+    ) -> T {
+        let pool = self.exposed.blocking.clone();
+        pool.run(move || {
+            let mut snapshot = self.exposed.state.snapshot();
+            if let Some(visible) = &self.visible {
+                snapshot = self.exposed.auth.0.scoped_snapshots.get(&snapshot, visible);
+            }
+            read(&self, &snapshot)
+        })
+        .await
     }
 
     /// How field values are shown to the caller.

@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::StatusCode;
-use tokio::time::Instant;
+use tokio::{task::coop::consume_budget, time::Instant};
 
 use super::{
     guard::review_unavailable,
@@ -45,6 +45,8 @@ impl Authorizer<'_> {
     }
 
     async fn may_list(&self, (kind, namespace): KindScope) -> Result<(KindScope, bool), ReviewUnavailable> {
+        // A cached review is ready at once, so thousands of them would occupy the thread.
+        consume_budget().await;
         let permission = Permission::List { kind: &kind, namespace: namespace.as_deref() };
         let allowed = self.reviews.is_allowed(self.key, self.account, permission, self.deadline).await?;
         Ok(((kind, namespace), allowed))
@@ -123,7 +125,8 @@ fn namespaces(snapshot: &Snapshot, kind: &Kind) -> BTreeSet<Box<str>> {
         states().flat_map(|state| state.watches.iter()).filter_map(|watch| watch.spec.namespace.as_deref());
     let keys = snapshot.history.newest_first().map(|transition| &transition.key);
     let past = keys.filter(|key| key.kind.is_same_type(kind)).map(|key| &*key.namespace);
-    current.chain(watched).chain(past).filter(|name| !name.is_empty()).map(Into::into).collect()
+    let names: BTreeSet<&str> = current.chain(watched).chain(past).filter(|name| !name.is_empty()).collect();
+    names.into_iter().map(Into::into).collect()
 }
 
 /// The newest snapshot as callers with the same visible scopes see it, so that they share one copy.

@@ -37,9 +37,8 @@ pub(super) async fn readyz(
     if exposed.stop.is_cancelled() {
         body.push_str("stopping\n");
     }
-    let Some(snapshot) = caller.ok().filter(Caller::is_authenticated).map(|caller| caller.snapshot()) else {
-        return (status, body);
-    };
+    let Some(caller) = caller.ok().filter(Caller::is_authenticated) else { return (status, body) };
+    let snapshot = caller.snapshot().await;
     for (source, health) in &snapshot.sources {
         let state = match health {
             WatchHealth::Starting => "waiting for its baselines".to_owned(),

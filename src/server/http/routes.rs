@@ -15,7 +15,7 @@ use super::health;
 use crate::{
     config::{ReloadStatus, RuntimeConfig, Settings},
     engine::SnapshotReader,
-    server::{Auth, EventStreamLimit, LogLines, MetricsPage, api, auth::guard, metrics, ui},
+    server::{Auth, BlockingPool, EventStreamLimit, LogLines, MetricsPage, api, auth::guard, metrics, ui},
     types::{Clock, RedactionKey},
 };
 
@@ -23,6 +23,7 @@ use crate::{
 pub struct Exposed {
     pub state: SnapshotReader,
     pub metrics: MetricsPage,
+    pub blocking: BlockingPool,
     pub config: watch::Receiver<Arc<RuntimeConfig>>,
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
     pub log: LogLines,

@@ -14,21 +14,20 @@ use http::{
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, VARY},
 };
 
-use super::{MetricsOptions, text::Format};
+use super::{fragment::Encoding, text::Format};
 use crate::server::Exposed;
 
-/// Renders from the newest snapshot: a scrape never waits for the API server and never blocks the engine.
+/// A scrape never waits for the API server, and never blocks the engine or a thread that serves requests.
 pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: HeaderMap) -> Response {
-    let format = accepted_format(&headers);
-    let gzip = accepts_gzip(&headers);
-    let snapshot = exposed.state.snapshot();
-    let options = MetricsOptions::of(&exposed.settings());
-    let fragments = exposed.metrics.render(&snapshot, &options, format, gzip);
-    let length: usize = fragments.iter().map(Bytes::len).sum();
-    let body = Body::from_stream(stream::iter(fragments.into_iter().map(Ok::<_, Infallible>)));
+    let (format, encoding) = (accepted_format(&headers), accepted_encoding(&headers));
+    let page = exposed.metrics.page(&exposed, (format, encoding)).await;
+    let end = page.end(exposed.metrics.exporter_metrics(format));
+    let length = page.fragments().iter().map(Bytes::len).sum::<usize>() + end.len();
+    let fragments = (0..page.fragments().len()).map(move |at| page.fragments()[at].clone()).chain([end]);
+    let body = Body::from_stream(stream::iter(fragments.map(Ok::<_, Infallible>)));
     let headers = [(CONTENT_TYPE, format.content_type()), (VARY, "accept, accept-encoding")];
-    let encoding = gzip.then_some([(CONTENT_ENCODING, "gzip")]);
-    ([(CONTENT_LENGTH, length.to_string())], headers, encoding, body).into_response()
+    let gzip = (encoding == Encoding::Gzip).then_some([(CONTENT_ENCODING, "gzip")]);
+    ([(CONTENT_LENGTH, length.to_string())], headers, gzip, body).into_response()
 }
 
 /// The accepted format of the highest quality; text 0.0.4 without an `Accept` header.
@@ -49,9 +48,12 @@ fn accepted_format(headers: &HeaderMap) -> Format {
 }
 
 /// `gzip` itself takes precedence over `*`.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+fn accepted_encoding(headers: &HeaderMap) -> Encoding {
     let quality = |name| ranges(headers, ACCEPT_ENCODING).find(|(encoding, ..)| encoding == name);
-    quality("gzip").or_else(|| quality("*")).is_some_and(|(_, _, quality)| quality > 0.0)
+    match quality("gzip").or_else(|| quality("*")) {
+        Some((_, _, quality)) if quality > 0.0 => Encoding::Gzip,
+        Some(_) | None => Encoding::Identity,
+    }
 }
 
 /// The members of a header: range, parameters, quality.
@@ -70,7 +72,7 @@ fn ranges(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = (String
 mod tests {
     use http::{HeaderMap, HeaderValue};
 
-    use super::{Format, accepted_format, accepts_gzip};
+    use super::{Encoding, Format, accepted_encoding, accepted_format};
 
     #[track_caller]
     fn check(accept: &str, expected: Format) {
@@ -95,19 +97,19 @@ mod tests {
 
     #[test]
     fn gzip_is_sent_only_if_accepted() {
-        for (encoding, accepts) in [
-            ("gzip", true),
-            ("br, gzip;q=0.5", true),
-            ("gzip;q=0", false),
-            ("br", false),
-            ("*", true),
-            ("gzip;q=0, *", false),
-            ("GZIP", true),
+        for (encoding, accepted) in [
+            ("gzip", Encoding::Gzip),
+            ("br, gzip;q=0.5", Encoding::Gzip),
+            ("gzip;q=0", Encoding::Identity),
+            ("br", Encoding::Identity),
+            ("*", Encoding::Gzip),
+            ("gzip;q=0, *", Encoding::Identity),
+            ("GZIP", Encoding::Gzip),
         ] {
             let headers =
                 HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, HeaderValue::from_static(encoding))]);
-            assert_eq!(accepts_gzip(&headers), accepts, "{encoding}");
+            assert_eq!(accepted_encoding(&headers), accepted, "{encoding}");
         }
-        assert!(!accepts_gzip(&HeaderMap::new()));
+        assert_eq!(accepted_encoding(&HeaderMap::new()), Encoding::Identity);
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 use super::{
     MetricsOptions,
     catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
-    fragment::{Deflater, Fragment},
+    fragment::Fragment,
     text::push_labels,
 };
 use crate::{
@@ -50,9 +50,9 @@ impl LineBuffer {
         writeln!(self.text, "{name}{{{labels}}} {value}").expect("writing to a string cannot fail");
     }
 
-    fn finish(mut self, deflater: &mut Deflater) -> Lines {
+    fn finish(mut self) -> Lines {
         self.text.shrink_to_fit();
-        Lines { count: self.count, fragment: deflater.fragment(self.text) }
+        Lines { count: self.count, fragment: Fragment::new(self.text) }
     }
 }
 
@@ -60,7 +60,6 @@ impl BlockLines {
     pub(super) fn render<'a>(
         entries: impl IntoIterator<Item = &'a Arc<ClaimEntry>>,
         options: &MetricsOptions,
-        deflater: &mut Deflater,
     ) -> Self {
         let [mut drifted, mut clean, mut onset, mut fields, mut blind, mut episodes, mut health] =
             std::array::from_fn(|_| LineBuffer::default());
@@ -109,26 +108,21 @@ impl BlockLines {
             *tally.entry(key).or_insert(0) += 1;
         }
         Self {
-            drifted: drifted.finish(deflater),
-            clean: clean.finish(deflater),
-            onset: onset.finish(deflater),
-            fields: fields.finish(deflater),
-            blind: blind.finish(deflater),
-            episodes: episodes.finish(deflater),
-            health: health.finish(deflater),
+            drifted: drifted.finish(),
+            clean: clean.finish(),
+            onset: onset.finish(),
+            fields: fields.finish(),
+            blind: blind.finish(),
+            episodes: episodes.finish(),
+            health: health.finish(),
             tally,
         }
     }
 
     /// The lines of the first drifted objects that fit; each has at most five series.
-    pub(super) fn first_drifting(
-        block: &ClaimBlock,
-        options: &MetricsOptions,
-        room: usize,
-        deflater: &mut Deflater,
-    ) -> Self {
+    pub(super) fn first_drifting(block: &ClaimBlock, options: &MetricsOptions, room: usize) -> Self {
         let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
-        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() }, deflater)
+        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() })
     }
 
     /// Series of objects that drift, drifted within the last day, or have undeclared fields.

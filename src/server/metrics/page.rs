@@ -1,17 +1,14 @@
-//! Renders the page. Only blocks that changed since the last scrape are rendered and compressed again.
+//! Renders the page, one snapshot at a time. Only blocks that changed since the last page are rendered again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
-use bytes::Bytes;
 use prometheus_client::registry::Registry;
+use tokio::sync::Mutex;
 
 use super::{
     aggregates,
     catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
-    fragment::{Deflater, Fragment, Pages},
+    fragment::{Deflater, Encoding, Fragment, Page},
     lines::BlockLines,
     process::render_registry,
     text::Format,
@@ -19,7 +16,7 @@ use super::{
 use crate::{
     config::{Settings, ShownLabel},
     engine::{ClaimBlock, KindState, Snapshot},
-    server::Metric,
+    server::{Exposed, Metric},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,21 +30,24 @@ pub(super) struct MetricsOptions {
     pub(super) labels: Arc<[ShownLabel]>,
 }
 
-/// Renders pages and caches the lines of each block.
+/// The pages of the newest snapshot that was scraped, and the metrics of the exporter itself.
 #[derive(Debug)]
 pub struct MetricsPage {
     registry: Registry,
-    cache: Mutex<Cache>,
+    /// The scrape that renders owns the cache; all others wait for it without a thread.
+    cache: Arc<Mutex<PageCache>>,
 }
 
 #[derive(Debug, Default)]
-struct Cache {
+struct PageCache {
     options: Option<MetricsOptions>,
     /// By index of kind and block, with the version of the block.
     blocks: HashMap<(usize, usize), (u64, Arc<BlockLines>)>,
-    /// The part of the page that comes from the snapshot with this sequence number, in both formats.
-    assembled: Option<(u64, [Pages; 2])>,
+    /// The pages that were requested, with the sequence numbers of their snapshots.
+    pages: HashMap<Variant, (u64, Arc<Page>)>,
 }
+
+type Variant = (Format, Encoding);
 
 impl MetricsOptions {
     pub(super) fn of(settings: &Settings) -> Self {
@@ -63,65 +63,56 @@ impl MetricsOptions {
 impl MetricsPage {
     /// `registry` holds the metrics of the exporter itself.
     pub fn new(registry: Registry) -> Self {
-        Self { registry, cache: Mutex::default() }
+        Self { registry, cache: Arc::default() }
     }
 
-    pub(super) fn render(
-        &self,
-        snapshot: &Snapshot,
-        options: &MetricsOptions,
-        format: Format,
-        gzip: bool,
-    ) -> Vec<Bytes> {
-        let mut deflater = Deflater::default();
-        let mut pages = self.assembled(snapshot, options, format, &mut deflater);
-        let mut exporter = render_registry(&self.registry, format);
-        exporter.push_str(format.end());
-        if gzip {
-            pages.push(&deflater.fragment(exporter));
-            pages.gzip()
-        } else {
-            let mut plain = pages.plain();
-            plain.push(exporter.into());
-            plain
+    /// A page that is at least as new as the newest snapshot now. Scrapes that arrive while one is rendered share the next.
+    pub(super) async fn page(&self, exposed: &Exposed, variant: Variant) -> Arc<Page> {
+        let arrived = exposed.state.snapshot().sequence;
+        let mut cache = self.cache.clone().lock_owned().await;
+        let options = MetricsOptions::of(&exposed.settings());
+        if let Some(page) = cache.page(arrived, &options, variant) {
+            return page;
         }
+        let snapshot = exposed.state.snapshot();
+        // The cache moves into the work, so a client that disconnects neither stops nor repeats it.
+        exposed.blocking.run_now(move || cache.render(arrived, &snapshot, &options, variant)).await
     }
 
-    fn assembled(
-        &self,
-        snapshot: &Snapshot,
-        options: &MetricsOptions,
-        format: Format,
-        deflater: &mut Deflater,
-    ) -> Pages {
-        // Only scrapes take this lock, and a scrape that panics leaves at worst an older block.
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.options.as_ref() != Some(options) {
-            cache.options = Some(options.clone());
-            cache.blocks.clear();
-            cache.assembled = None;
-        }
-        let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
-        if !current {
-            let rendered = cache.refresh(snapshot, options, deflater);
-            let content = within_limit(rendered, options, deflater);
-            let pages = [Format::Text, Format::OpenMetrics]
-                .map(|format| assemble(snapshot, &content, format, &mut *deflater));
-            cache.assembled = Some((snapshot.sequence, pages));
-        }
-        let (_, pages) = cache.assembled.as_ref().expect("assembled above");
-        pages[usize::from(format == Format::OpenMetrics)].clone()
+    /// The end of a page: metrics that change without a snapshot.
+    pub(super) fn exporter_metrics(&self, format: Format) -> String {
+        render_registry(&self.registry, format) + format.end()
     }
 }
 
-impl Cache {
-    /// The lines of all blocks. Renders new and changed blocks, and drops those that no longer exist.
-    fn refresh<'a>(
+impl PageCache {
+    /// A cached page of a snapshot that is at least as new as `sequence`.
+    fn page(&self, sequence: u64, options: &MetricsOptions, variant: Variant) -> Option<Arc<Page>> {
+        let (rendered, page) = self.pages.get(&variant)?;
+        (*rendered >= sequence && self.options.as_ref() == Some(options)).then(|| page.clone())
+    }
+
+    /// Renders for a scrape that arrived at `sequence`. Drops older pages: scrapes that arrived earlier have theirs.
+    fn render(
         &mut self,
-        snapshot: &'a Snapshot,
+        sequence: u64,
+        snapshot: &Snapshot,
         options: &MetricsOptions,
-        deflater: &mut Deflater,
-    ) -> Vec<RenderedBlock<'a>> {
+        variant: Variant,
+    ) -> Arc<Page> {
+        if self.options.as_ref() != Some(options) {
+            *self = Self { options: Some(options.clone()), ..Self::default() };
+        }
+        self.pages.retain(|_, (rendered, _)| *rendered >= sequence);
+        let mut blocks = self.refresh(snapshot, options);
+        let dropped = within_limit(&mut blocks, options);
+        let page = Arc::new(assemble(snapshot, &blocks, dropped, variant));
+        self.pages.insert(variant, (snapshot.sequence, page.clone()));
+        page
+    }
+
+    /// The lines of all blocks. Renders new and changed blocks, and drops those that no longer exist.
+    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, options: &MetricsOptions) -> Vec<PageBlock<'a>> {
         let mut cached = std::mem::take(&mut self.blocks);
         let mut all = Vec::new();
         for (kind, state) in snapshot.kinds.iter().enumerate() {
@@ -129,10 +120,11 @@ impl Cache {
                 let version = block.version();
                 let lines = match cached.remove(&(kind, index)) {
                     Some((cached, lines)) if cached == version => lines,
-                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), options, deflater)),
+                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), options)),
                 };
                 self.blocks.insert((kind, index), (version, lines.clone()));
-                all.push((&**state, &**block, lines));
+                let drifting = lines.clone();
+                all.push(PageBlock { state, block, lines, drifting, clean: false, health: false });
             }
         }
         all
@@ -142,18 +134,17 @@ impl Cache {
 /// Concatenates the metric families; the format requires the lines of a family to be contiguous.
 fn assemble(
     snapshot: &Snapshot,
-    content: &PageContent<'_>,
-    format: Format,
-    deflater: &mut Deflater,
-) -> Pages {
-    let mut pages = Pages::default();
-    let mut header =
-        |pages: &mut Pages, metric: &Metric| pages.push(&deflater.fragment(format.header(metric)));
-    header(&mut pages, &DRIFTED);
-    for block in &content.blocks {
-        pages.push(&block.drifting.drifted.fragment);
+    blocks: &[PageBlock<'_>],
+    dropped: usize,
+    (format, encoding): Variant,
+) -> Page {
+    let (mut page, mut deflater) = (Page::new(encoding), Deflater::default());
+    let header = |metric: &Metric| Fragment::new(format.header(metric));
+    page.push(&header(&DRIFTED), &mut deflater);
+    for block in blocks {
+        page.push(&block.drifting.drifted.fragment, &mut deflater);
         if block.clean {
-            pages.push(&block.lines.clean.fragment);
+            page.push(&block.lines.clean.fragment, &mut deflater);
         }
     }
     for (metric, lines) in [
@@ -162,31 +153,22 @@ fn assemble(
         (&BLIND, |lines| &lines.blind.fragment),
         (&EPISODES, |lines| &lines.episodes.fragment),
     ] {
-        header(&mut pages, metric);
-        for block in &content.blocks {
-            pages.push(lines(&block.drifting));
+        page.push(&header(metric), &mut deflater);
+        for block in blocks {
+            page.push(lines(&block.drifting), &mut deflater);
         }
     }
-    if content.blocks.iter().any(|block| block.lines.health.count > 0) {
-        header(&mut pages, &HEALTH);
-        for block in content.blocks.iter().filter(|block| block.health) {
-            pages.push(&block.lines.health.fragment);
+    if blocks.iter().any(|block| block.lines.health.count > 0) {
+        page.push(&header(&HEALTH), &mut deflater);
+        for block in blocks.iter().filter(|block| block.health) {
+            page.push(&block.lines.health.fragment, &mut deflater);
         }
     }
-    let blocks = content.blocks.iter().map(|block| (block.state, block.block, &*block.lines));
-    let rest = aggregates::families(snapshot, blocks, content.dropped);
+    let blocks = blocks.iter().map(|block| (block.state, block.block, &*block.lines));
+    let rest = aggregates::families(snapshot, blocks, dropped);
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
-    pages.push(&deflater.fragment(rest));
-    pages
-}
-
-type RenderedBlock<'a> = (&'a KindState, &'a ClaimBlock, Arc<BlockLines>);
-
-/// The blocks that fit within the limit.
-struct PageContent<'a> {
-    blocks: Vec<PageBlock<'a>>,
-    /// Series that the limit leaves out.
-    dropped: usize,
+    page.push(&Fragment::new(rest), &mut deflater);
+    page
 }
 
 struct PageBlock<'a> {
@@ -200,34 +182,27 @@ struct PageBlock<'a> {
     health: bool,
 }
 
-/// Drifted objects come first; the remaining room goes, block by block, to clean objects and to health.
-fn within_limit<'a>(
-    rendered: Vec<RenderedBlock<'a>>,
-    options: &MetricsOptions,
-    deflater: &mut Deflater,
-) -> PageContent<'a> {
-    let mut room = options.max_series;
-    let mut content = PageContent { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
-    for (state, block, lines) in rendered {
-        let series = lines.drifting();
-        let drifting = if series <= room {
-            lines.clone()
-        } else {
-            Arc::new(BlockLines::first_drifting(block, options, room, deflater))
-        };
-        room -= drifting.drifting();
-        content.dropped += series - drifting.drifting();
-        content.blocks.push(PageBlock { state, block, lines, drifting, clean: false, health: false });
+/// Drifted objects come first; the remaining room goes, block by block, to clean objects and to health. Returns the number
+/// of series that the limit leaves out.
+fn within_limit(blocks: &mut [PageBlock<'_>], options: &MetricsOptions) -> usize {
+    let (mut room, mut dropped) = (options.max_series, 0);
+    for block in &mut *blocks {
+        let series = block.lines.drifting();
+        if series > room {
+            block.drifting = Arc::new(BlockLines::first_drifting(block.block, options, room));
+        }
+        room -= block.drifting.drifting();
+        dropped += series - block.drifting.drifting();
     }
     let mut fits = |series: usize| {
         let fits = series <= room;
         room -= if fits { series } else { 0 };
-        content.dropped += if fits { 0 } else { series };
+        dropped += if fits { 0 } else { series };
         fits
     };
-    for block in &mut content.blocks {
+    for block in blocks {
         block.clean = !options.only_drifted && fits(block.lines.clean.count);
         block.health = fits(block.lines.health.count);
     }
-    content
+    dropped
 }

@@ -18,7 +18,10 @@ use super::text::Format;
 
 /// Registers `process_*`; they are absent on systems without `/proc`.
 pub fn process_metrics(registry: &mut Registry) {
-    registry.register_collector(Box::new(ProcessCollector));
+    // Read once: `/proc/stat`, which has it, is slow to read on a machine with many CPUs.
+    if let Ok(boot_time) = procfs::boot_time_secs() {
+        registry.register_collector(Box::new(ProcessCollector { boot_time }));
+    }
 }
 
 pub fn build_info(registry: &mut Registry) {
@@ -28,13 +31,15 @@ pub fn build_info(registry: &mut Registry) {
 }
 
 #[derive(Debug)]
-struct ProcessCollector;
+struct ProcessCollector {
+    boot_time: u64,
+}
 
 /// Name, help and value of a gauge.
 type ProcessGauge = (&'static str, &'static str, u64);
 
 /// The CPU time in seconds, and all gauges.
-fn process_stats() -> procfs::ProcResult<(f64, [ProcessGauge; 6])> {
+fn process_stats(boot_time: u64) -> procfs::ProcResult<(f64, [ProcessGauge; 6])> {
     let process = procfs::process::Process::myself()?;
     let stat = process.stat()?;
     let ticks = procfs::ticks_per_second();
@@ -44,7 +49,7 @@ fn process_stats() -> procfs::ProcResult<(f64, [ProcessGauge; 6])> {
         procfs::process::LimitValue::Value(limit) => limit,
         procfs::process::LimitValue::Unlimited => u64::MAX,
     };
-    let started = procfs::boot_time_secs()? + stat.starttime / ticks;
+    let started = boot_time + stat.starttime / ticks;
     let gauges = [
         ("process_open_fds", "Open file descriptors.", process.fd_count()? as u64),
         ("process_max_fds", "Most file descriptors that may be open.", max_fds),
@@ -58,7 +63,7 @@ fn process_stats() -> procfs::ProcResult<(f64, [ProcessGauge; 6])> {
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Ok((cpu_seconds, gauges)) = process_stats() else { return Ok(()) };
+        let Ok((cpu_seconds, gauges)) = process_stats(self.boot_time) else { return Ok(()) };
         let cpu = ConstCounter::new(cpu_seconds);
         cpu.encode(encoder.encode_descriptor(
             "process_cpu_seconds",

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use super::{Metric, MetricKind};
 
 /// Sample lines are the same bytes in both formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Format {
     /// Prometheus text 0.0.4.
     Text,

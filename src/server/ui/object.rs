@@ -43,15 +43,19 @@ pub(crate) async fn object(
             return error_page(StatusCode::BAD_REQUEST, "That is no object", now, &message);
         }
     };
-    let snapshot = caller.snapshot();
-    let claims = object_ref.find(&snapshot);
+    caller.read(move |caller, snapshot| object_page(object_ref, &exposed, caller, snapshot)).await
+}
+
+fn object_page(object_ref: ObjectRef, exposed: &Exposed, caller: &Caller, snapshot: &Snapshot) -> Response {
+    let now = exposed.clock.now();
+    let claims = object_ref.find(snapshot);
     if let Some(row) = claims.first() {
         let key = row.entry.key();
-        let main = existing_object(&claims, key, &snapshot, &exposed, &caller, now);
+        let main = existing_object(&claims, key, snapshot, exposed, caller, now);
         return page(StatusCode::OK, &key.to_string(), Some(NavPage::Objects), now, &main);
     }
-    if let Some(key) = object_ref.find_in_history(&snapshot) {
-        let main = deleted_object(key, &snapshot, now);
+    if let Some(key) = object_ref.find_in_history(snapshot) {
+        let main = deleted_object(key, snapshot, now);
         return page(StatusCode::NOT_FOUND, &key.to_string(), Some(NavPage::Objects), now, &main);
     }
     let ObjectRef { kind, namespace, name } = object_ref;

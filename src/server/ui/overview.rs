@@ -66,25 +66,29 @@ pub(crate) async fn overview(
             return error_page(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (error) });
         }
     };
-    let snapshot = caller.snapshot();
-    let overview = Overview::new(&snapshot, &query);
+    caller.read(move |caller, snapshot| overview_page(&exposed, caller, snapshot, &query)).await
+}
+
+fn overview_page(exposed: &Exposed, caller: &Caller, snapshot: &Snapshot, query: &OverviewQuery) -> Response {
+    let now = exposed.clock.now();
+    let overview = Overview::new(snapshot, query);
     let headline = headline(&overview);
     let main = html! {
         main.overview {
             @if caller.sees_everything() {
                 (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             }
-            (watch_banners(&snapshot))
-            (source_banners(&snapshot))
+            (watch_banners(snapshot))
+            (source_banners(snapshot))
             div role="status" { h1 #headline data-live { (headline) } }
-            (verdict_summary(&overview, &query))
-            (summary(&overview, &query, &snapshot, now))
+            (verdict_summary(&overview, query))
+            (summary(&overview, query, snapshot, now))
             div.columns {
                 div {
-                    (filter_form(&overview, &query))
-                    (results(&overview, &query, &exposed.settings(), now))
+                    (filter_form(&overview, query))
+                    (results(&overview, query, &exposed.settings(), now))
                 }
-                (recent_transitions(&snapshot, now))
+                (recent_transitions(snapshot, now))
             }
         }
     };

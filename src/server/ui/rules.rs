@@ -22,7 +22,7 @@ const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(48);
 
 pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
     let now = exposed.clock.now();
-    let snapshot = caller.snapshot();
+    let snapshot = caller.snapshot().await;
     let all: Vec<(&Rule, u64)> = snapshot.rules.matches().collect();
     let (custom, built_in): (Vec<_>, Vec<_>) =
         all.iter().copied().partition(|(rule, _)| *rule.origin() != RuleOrigin::BuiltIn);

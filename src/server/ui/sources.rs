@@ -26,19 +26,22 @@ use crate::{
 const MAX_SKIPPED: usize = 50;
 
 pub(crate) async fn sources(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
+    caller.read(move |caller, snapshot| sources_page(&exposed, caller, snapshot)).await
+}
+
+fn sources_page(exposed: &Exposed, caller: &Caller, snapshot: &Snapshot) -> Response {
     let now = exposed.clock.now();
-    let snapshot = caller.snapshot();
     let main = html! {
         main.sources {
             @if caller.sees_everything() {
                 (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             }
-            (watch_banners(&snapshot))
-            (source_banners(&snapshot))
+            (watch_banners(snapshot))
+            (source_banners(snapshot))
             h1 { "Sources" }
-            (source_table(&exposed.settings().sources, &snapshot))
-            (baseline_tables(&snapshot, now))
-            (watch_table(&snapshot))
+            (source_table(&exposed.settings().sources, snapshot))
+            (baseline_tables(snapshot, now))
+            (watch_table(snapshot))
         }
     };
     page(StatusCode::OK, "Sources", Some(NavPage::Sources), now, &main)
