@@ -54,8 +54,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     let reload_reporter = ReloadReporter::new(deps.settings_source.as_ref(), &mut registry, &deps.clock);
     build_info(&mut registry);
     process_metrics(&mut registry);
-    let first = &deps.settings;
-    let (client, clock, timing) = (&deps.client, &deps.clock, deps.timing);
+    let (first, client, clock, timing) = (&deps.settings, &deps.client, &deps.clock, deps.timing);
     let (event_sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     let (config_sender, config) = watch::channel(Arc::new(RuntimeConfig::new(first.clone())));
     let sources = SourceReaders::new(deps, &config, &event_sender);
@@ -85,13 +84,9 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         stop: deps.stop.clone(),
     };
     let (schema_reader, schema_requests) = SchemaReader::new(client.clone(), timing, event_sender.clone());
-    let watch_deps = WatchDeps {
-        client: client.clone(),
-        events: event_sender,
-        metrics: watch_metrics,
-        config: timing,
-        schemas: schema_requests,
-    };
+    let (client, schemas) = (client.clone(), schema_requests);
+    let watch_deps =
+        WatchDeps { client, events: event_sender, metrics: watch_metrics, config: timing, schemas };
     let ingest = Ingest {
         team_rule_reader,
         config,
@@ -107,8 +102,12 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         clock: clock.clone(),
         stop: deps.stop.clone(),
     };
-    let settings = SettingsHandle::new(config_sender);
-    Exporter { ingest, exposed: Arc::new(exposed), settings, reload_reporter }
+    Exporter {
+        ingest,
+        exposed: Arc::new(exposed),
+        settings: SettingsHandle::new(config_sender),
+        reload_reporter,
+    }
 }
 
 /// The readers of desired state that is not stored on the objects.
