@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Outcome,
-    args::{GetArgs, OutputFormat},
+    args::{GetArgs, OutputFormat, ResourceArg},
     client::{ExporterClient, NamespaceScope, Query, QueryTarget, RequestError},
     error::CliError,
     output::{Console, block_on, escape_control, escape_control_in_json},
@@ -63,6 +63,11 @@ pub(super) fn outcome(
     rows: &[ClaimRow],
     status: &ExporterStatus,
 ) -> Result<Outcome, CliError> {
+    let missing = || query.targets.iter().filter(|target| !target.is_found);
+    let kind_down = |resource: &ResourceArg| {
+        let message = status.kind_down(resource)?.to_owned();
+        Some((resource.kind.trim_end_matches('.').to_owned(), message))
+    };
     let all_down = status.all_down().filter(|_| rows.is_empty() && query.exporter.is_in_process());
     if let Some(message) = all_down {
         let hint = match (status.all_forbidden(), &query.scope) {
@@ -70,18 +75,17 @@ pub(super) fn outcome(
             (true, NamespaceScope::All) => "; use -n NAMESPACE with a namespace that you may read",
             (true, _) => "; `kubectl auth can-i --list` lists your permissions",
         };
-        let (kind, message) = ("any kind".to_owned(), message.to_owned());
+        let requested = missing().find_map(|target| kind_down(&target.resource));
+        let (kind, message) = requested.unwrap_or_else(|| ("any kind".to_owned(), message.to_owned()));
         return Err(CliError::NotListed { kind, message, hint });
     }
     let subject = if query.exporter.is_in_process() { "the settings watch" } else { "the exporter watches" };
-    let missing = || query.targets.iter().filter(|target| !target.is_found);
     for QueryTarget { resource, .. } in missing() {
         if let Some(unknown) = status.unknown_kind(subject, resource).filter(|_| query.kinds_are_configured) {
             return Err(unknown.into());
         }
         // If other targets have claims, the summary of gaps names this kind.
-        if let Some(message) = status.kind_down(resource).filter(|_| rows.is_empty()) {
-            let (kind, message) = (resource.kind.trim_end_matches('.').to_owned(), message.to_owned());
+        if let Some((kind, message)) = kind_down(resource).filter(|_| rows.is_empty()) {
             return Err(CliError::NotListed { kind, message, hint: "" });
         }
     }

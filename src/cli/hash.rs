@@ -88,7 +88,9 @@ impl Hasher<'_> {
     fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), CliError> {
         let (kind, name) = match identity(object) {
             Ok(identity) => identity,
-            Err(missing) => return self.print_problem(format_args!("{origin}: missing field {missing}")),
+            Err(field) => {
+                return self.print_problem(format_args!("{origin}: {field} is missing or not a string"));
+            }
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), self.prefix) {

@@ -272,6 +272,11 @@ impl WatchHandler for PartitionHandler {
         }
     }
 
+    /// The source logs the failures of all its watches together.
+    fn logs_failures(&self) -> bool {
+        true
+    }
+
     fn decode(&self, json: &[u8]) -> Result<ObjectMetadata, ApiError> {
         let object = serde_json::from_slice::<StorageObject>(json);
         // The message of the error may quote a secret.

@@ -69,6 +69,11 @@ pub trait WatchHandler: Send + Sync {
         event: WatcherEvent<Self::Object>,
     ) -> impl Future<Output = Result<(), ReceiverClosed>> + Send;
 
+    /// Whether the handler logs failures, so that the watcher does not.
+    fn logs_failures(&self) -> bool {
+        false
+    }
+
     /// Resolves once no event can be received any more.
     fn closed(&self) -> impl Future<Output = ()> + Send;
 }
@@ -173,7 +178,7 @@ impl<H: WatchHandler> Watcher<H> {
                     self.metrics.restarted(error.restart_reason());
                     let delay = backoff.next_delay().max(error.retry_after().unwrap_or_default());
                     // Each error is logged once, however often it repeats.
-                    if logged != error.to_string() {
+                    if !self.handler.logs_failures() && logged != error.to_string() {
                         logged = error.to_string();
                         warn!(watch = %self.spec, %error, "Watch is down; retrying.");
                     }

@@ -112,7 +112,7 @@ fn hash_reports_invalid_objects_and_prints_valid_ones() {
     assert!((5..=6).contains(&line.parse::<usize>().unwrap()), "{position}");
     assert!(column.split(':').next().unwrap().parse::<usize>().is_ok(), "{position}");
     assert!(errors[1].contains("Deployment odd: not a valid Deployment"), "{}", errors[1]);
-    assert!(errors[2].contains("object 4: missing field apiVersion"), "{}", errors[2]);
+    assert!(errors[2].contains("object 4: apiVersion is missing or not a string"), "{}", errors[2]);
 
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
     let output = run(&["hash", "-a", "tfdrift-v1", "-f", "-"], pod, &[]);
