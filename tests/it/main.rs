@@ -114,6 +114,8 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
+/// Field paths, selectors, digests and other domain types.
+mod types;
 /// The HTML pages.
 mod ui;
 /// Objects declared in different versions of one kind.

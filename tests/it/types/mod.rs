@@ -1,0 +1,9 @@
+//! The domain types.
+
+mod field_path;
+mod hash;
+mod hash_baseline;
+mod kind;
+mod redaction;
+mod selector;
+mod watch;
