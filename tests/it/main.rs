@@ -120,3 +120,5 @@ mod types;
 mod ui;
 /// Objects declared in different versions of one kind.
 mod versions;
+/// Items of lists, and what is decoded of live objects.
+mod watch;
