@@ -52,6 +52,8 @@ mod demo;
 mod demo_terraform;
 /// Chart, image and workflows match the repository.
 mod deploy;
+/// Quantities, fields and their managers, last-applied annotations.
+mod diff;
 /// The API server of the demo.
 mod embedded;
 /// Drift episodes over time: counters, onsets, resolution causes, series.
