@@ -17,14 +17,8 @@ struct ManagedFieldsEntry<'a> {
     fields: &'a Node,
 }
 
-/// One step of a path in a live object. It distinguishes a redacted key from a plain one, which a [`Segment`] does not.
-#[derive(Clone, Debug)]
-pub(super) enum Step {
-    Field(ShortText),
-    Index(usize),
-    Element(Box<[(ShortText, Identity)]>),
-    Value(Identity),
-}
+/// One step of a path in a live object, where redacted values differ from plain ones.
+pub(super) type Step = Segment<Identity>;
 
 /// A key of a list element, or a value of a set.
 #[derive(Clone, Debug)]
@@ -63,31 +57,9 @@ impl Identity {
     }
 }
 
-impl From<&Segment> for Step {
-    fn from(segment: &Segment) -> Self {
-        let plain = |text: &ShortText| Identity::Plain(text.clone());
-        match segment {
-            Segment::Field(name) => Self::Field(name.clone()),
-            Segment::Index(at) => Self::Index(*at),
-            Segment::Element(keys) => {
-                Self::Element(keys.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
-            }
-            Segment::Value(value) => Self::Value(plain(value)),
-        }
-    }
-}
-
 /// A path as it is shown to users: redacted keys are digests.
 pub(super) fn shown_path(key: &RedactionKey, path: &[Step]) -> FieldPath {
-    let shown = |step: &Step| match step {
-        Step::Field(name) => Segment::Field(name.clone()),
-        Step::Index(at) => Segment::Index(*at),
-        Step::Element(keys) => {
-            Segment::Element(keys.iter().map(|(name, value)| (name.clone(), value.shown(key))).collect())
-        }
-        Step::Value(value) => Segment::Value(value.shown(key)),
-    };
-    FieldPath::new(path.iter().map(shown).collect())
+    FieldPath::new(path.iter().map(|step| step.map_values(|value| value.shown(key))).collect())
 }
 
 impl<'a> FieldOwners<'a> {
@@ -98,7 +70,8 @@ impl<'a> FieldOwners<'a> {
 
     /// The [owner](Self::owner) of a field without redacted keys.
     pub fn owner_at(&self, path: &FieldPath) -> Option<&FieldManager> {
-        self.owner(&path.segments().iter().map(Step::from).collect::<Vec<_>>())
+        let plain = |segment: &Segment| segment.map_values(|text| Identity::Plain(text.clone()));
+        self.owner(&path.segments().iter().map(plain).collect::<Vec<_>>())
     }
 
     /// The manager that last set the field at `path`: of all its owners, the one with the newest time. An owner of the field

@@ -21,13 +21,27 @@ pub struct FieldPath {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
+pub enum Segment<V = ShortText> {
     Field(ShortText),
     /// The list element with these keys and values; at least one.
-    Element(Box<[(ShortText, ShortText)]>),
+    Element(Box<[(ShortText, V)]>),
     Index(usize),
     /// The set element with this value.
-    Value(ShortText),
+    Value(V),
+}
+
+impl<V> Segment<V> {
+    /// The same segment with its values converted.
+    pub fn map_values<T>(&self, convert: impl Fn(&V) -> T) -> Segment<T> {
+        match self {
+            Self::Field(name) => Segment::Field(name.clone()),
+            Self::Index(at) => Segment::Index(*at),
+            Self::Element(keys) => {
+                Segment::Element(keys.iter().map(|(name, value)| (name.clone(), convert(value))).collect())
+            }
+            Self::Value(value) => Segment::Value(convert(value)),
+        }
+    }
 }
 
 impl FieldPath {
