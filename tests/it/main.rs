@@ -66,6 +66,8 @@ mod faults;
 mod hashes;
 /// Watching Helm releases in a cluster.
 mod helm_source;
+/// The format of the history file.
+mod history;
 /// Kinds that are added, removed or changed; changed settings.
 mod kinds;
 /// Last-applied-configuration compared with live objects.

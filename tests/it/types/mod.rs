@@ -6,4 +6,5 @@ mod hash_baseline;
 mod kind;
 mod redaction;
 mod selector;
+mod status;
 mod watch;
