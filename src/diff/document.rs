@@ -4,7 +4,12 @@ use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::{ownership::FieldOwners, redaction::redact_object, terraform::TERRAFORM_MANAGERS, tree::Node};
+use super::{
+    ownership::FieldOwners,
+    redaction::{LAST_APPLIED, redact_object},
+    terraform::TERRAFORM_MANAGERS,
+    tree::{Members, Node},
+};
 use crate::types::{DeclaredBody, DeclaredObject, Document, FieldManager, Kind, PackedJson, RedactionPolicy};
 
 /// Text that many objects and states contain. Packed documents are never stored, so a new version may change it.
@@ -93,8 +98,15 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
         }
         managers = metadata.remove("managedFields").unwrap_or_default();
     }
-    // The content is that of the plain object, so that a change of the policy is not a change of the object.
-    let content = policy.process_key().short_digest(&to_json(&object));
+    // Both digests are of the plain object, so that a change of the policy is not a change of the object.
+    let key = policy.process_key();
+    let last_applied = annotations_mut(&mut object).and_then(|annotations| annotations.remove(LAST_APPLIED));
+    let content_beside_last_applied = key.short_digest(&to_json(&object));
+    let mut content = content_beside_last_applied;
+    if let (Some(annotation), Some(annotations)) = (last_applied, annotations_mut(&mut object)) {
+        content = key.short_digest(&[&content.to_be_bytes()[..], &to_json(&annotation)].concat());
+        annotations.insert(LAST_APPLIED.to_owned(), annotation);
+    }
     if let Node::Array(mut managers) = managers
         && let Some(metadata) = object.get_mut("metadata").and_then(Node::as_object_mut)
     {
@@ -102,7 +114,11 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
         metadata.insert("managedFields".to_owned(), Node::Array(managers));
     }
     redact_object(&mut object, kind, policy);
-    Document { packed: pack(&object), content }
+    Document { packed: pack(&object), content, content_beside_last_applied }
+}
+
+fn annotations_mut(object: &mut Node) -> Option<&mut Members> {
+    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
 }
 
 /// Whether the Terraform provider owns a field of the object.

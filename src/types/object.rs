@@ -26,7 +26,7 @@ pub struct LiveObject {
     pub document: Option<Box<Document>>,
     pub report: Option<Box<StatusReport>>,
     /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
-    pub applied: Option<Box<LastApplied>>,
+    pub applied: Option<Box<DeclaredObject>>,
 }
 
 impl LiveObject {
@@ -114,12 +114,14 @@ pub struct Document {
     pub packed: PackedJson,
     /// A keyed digest of the content before redaction and without field managers, for change detection.
     pub content: u64,
+    /// The same without the annotation `last-applied-configuration`: unchanged if only the annotation changed.
+    pub content_beside_last_applied: u64,
 }
 
 impl Document {
     /// The placeholder for an object that does not have the structure of its kind.
     pub fn unreadable() -> Self {
-        Self { packed: PackedJson::new(Vec::new()), content: 0 }
+        Self { packed: PackedJson::new(Vec::new()), content: 0, content_beside_last_applied: 0 }
     }
 
     pub fn is_unreadable(&self) -> bool {
@@ -146,14 +148,6 @@ impl fmt::Debug for PackedJson {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "PackedJson({} bytes)", self.0.len())
     }
-}
-
-/// The annotation `kubectl.kubernetes.io/last-applied-configuration`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastApplied {
-    pub declared: DeclaredObject,
-    /// A hash of the object without the annotation: equal hashes mean that only the annotation changed.
-    pub rest: u64,
 }
 
 /// Details of an object, taken from its spec and status. They are exposed and never compared.

@@ -3,18 +3,16 @@
 use super::normalize;
 use crate::{
     diff::{
-        document::{pack, to_json},
+        document::pack,
         redaction::{LAST_APPLIED, is_secret},
         tree::Node,
     },
-    types::{
-        DeclaredBody, DeclaredObject, Kind, LastApplied, ObjectKey, ObjectRef, RedactionKey, UnknownReason,
-    },
+    types::{DeclaredBody, DeclaredObject, Kind, ObjectKey, ObjectRef, RedactionKey, UnknownReason},
 };
 
 /// The manifest in the annotation of an object. [`None`] without the annotation, and for Secrets, whose annotation contains
 /// their values.
-pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -> Option<LastApplied> {
+pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -> Option<DeclaredObject> {
     let Kind { group, kind, .. } = &*object_key.kind;
     if is_secret(group, kind) {
         return None;
@@ -32,16 +30,14 @@ pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -
             (object_key.kind.version.clone(), DeclaredBody::Opaque(UnknownReason::UnreadableBaseline))
         }
     };
-    let declared = opaque_or_subset(object_key, &version, body, key);
-    Some(LastApplied { declared, rest: hash_of_rest(object, key) })
+    Some(opaque_or_subset(object_key, &version, body, key))
 }
 
 /// The baseline of an object that has the annotation and cannot be decoded.
-pub fn unreadable_last_applied(object_key: &ObjectKey, key: &RedactionKey) -> Option<LastApplied> {
+pub fn unreadable_last_applied(object_key: &ObjectKey, key: &RedactionKey) -> Option<DeclaredObject> {
     let Kind { group, version, kind, .. } = &*object_key.kind;
     let body = DeclaredBody::Opaque(UnknownReason::Unreadable);
-    let declared = opaque_or_subset(object_key, version, body, key);
-    (!is_secret(group, kind)).then_some(LastApplied { declared, rest: 0 })
+    (!is_secret(group, kind)).then(|| opaque_or_subset(object_key, version, body, key))
 }
 
 fn opaque_or_subset(
@@ -65,20 +61,4 @@ fn declares(document: &Node, object_key: &ObjectKey) -> bool {
         && document["kind"] == &*object_key.kind.kind
         && metadata["name"] == object_key.name.as_str()
         && namespace.is_none_or(|namespace| namespace == &*object_key.namespace)
-}
-
-/// A hash of the object without the annotation: it is unchanged if an update changed the annotation alone.
-fn hash_of_rest(object: &Node, key: &RedactionKey) -> u64 {
-    let mut rest = object.clone();
-    if let Some(members) = rest.as_object_mut() {
-        members.remove("status");
-    }
-    if let Some(metadata) = rest.get_mut("metadata").and_then(Node::as_object_mut) {
-        metadata
-            .retain(|name, _| !["managedFields", "resourceVersion", "generation"].contains(&name.as_str()));
-        if let Some(Node::Object(annotations)) = metadata.get_mut("annotations") {
-            annotations.remove(LAST_APPLIED);
-        }
-    }
-    key.short_digest(&to_json(&rest))
 }

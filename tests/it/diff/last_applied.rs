@@ -1,8 +1,8 @@
 //! The last-applied annotation as a declaration.
 
 use drift_exporter::{
-    diff::{LAST_APPLIED, Node, last_applied, unpack},
-    types::{DeclaredBody, Kind, ObjectKey, RedactionKey, UnknownReason},
+    diff::{LAST_APPLIED, Node, last_applied, pack_live_object, unpack},
+    types::{DeclaredBody, Kind, ObjectKey, RedactionKey, RedactionPolicy, UnknownReason},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn object_key(kind: Kind) -> ObjectKey {
 
 fn read(annotation: &Value) -> DeclaredBody {
     let key = RedactionKey::new([1; 32]);
-    last_applied(&object(annotation, 1), &object_key(Kind::deployment()), &key).unwrap().declared.body
+    last_applied(&object(annotation, 1), &object_key(Kind::deployment()), &key).unwrap().body
 }
 
 #[test]
@@ -48,15 +48,24 @@ fn invalid_json_and_manifest_of_another_object_are_unreadable() {
 }
 
 #[test]
-fn secrets_have_no_baseline_and_the_annotation_is_not_part_of_the_rest() {
+fn secrets_and_objects_without_the_annotation_have_no_baseline() {
     let key = RedactionKey::new([1; 32]);
     let deployment = object_key(Kind::deployment());
     let secret = object_key(Kind::undiscovered("", "v1", "Secret"));
     assert_eq!(last_applied(&object(&json!("{}"), 1), &secret, &key), None);
     assert_eq!(last_applied(&Node::from(json!({"metadata": {"name": "web"}})), &deployment, &key), None);
-    let rest = |annotation: &str, replicas| {
-        last_applied(&object(&json!(annotation), replicas), &deployment, &key).unwrap().rest
+}
+
+#[test]
+fn annotation_changes_the_content_and_not_the_content_beside_it() {
+    let redaction = RedactionPolicy::new(RedactionKey::new([1; 32]));
+    let content = |annotation: &str, replicas| {
+        let document =
+            pack_live_object(object(&json!(annotation), replicas), &Kind::deployment(), &redaction);
+        (document.content, document.content_beside_last_applied)
     };
-    assert_eq!(rest("a", 1), rest("b", 1));
-    assert_ne!(rest("a", 1), rest("a", 2));
+    let (applied, applied_again, edited) = (content("a", 1), content("b", 1), content("a", 2));
+    assert_eq!(applied.1, applied_again.1);
+    assert_ne!(applied.0, applied_again.0);
+    assert!(applied.0 != edited.0 && applied.1 != edited.1);
 }
