@@ -153,7 +153,7 @@ fn diff_manifest() {
             let key = ObjectKey { kind: kind.clone(), namespace, name };
             let applied =
                 declared_by_kubectl(&applied(number).into(), &key, &redaction_key()).expect("it was applied");
-            Arc::new(applied.declared)
+            Arc::new(applied)
         })
         .collect();
     assert_eq!(manifest(0)["metadata"]["name"], *declared[0].object.name);

@@ -4,7 +4,12 @@ use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::{ownership::FieldOwners, redaction::redact_object, terraform::TERRAFORM_MANAGERS, tree::Node};
+use super::{
+    ownership::FieldOwners,
+    redaction::{LAST_APPLIED, redact_object},
+    terraform::TERRAFORM_MANAGERS,
+    tree::{Members, Node},
+};
 use crate::types::{DeclaredBody, DeclaredObject, Document, FieldManager, Kind, PackedJson, RedactionPolicy};
 
 /// Text that many objects and states contain. Packed documents are never stored, so a new version may change it.
@@ -93,8 +98,15 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
         }
         managers = metadata.remove("managedFields").unwrap_or_default();
     }
-    // The content is that of the plain object, so that a change of the policy is not a change of the object.
-    let content = policy.process_key().short_digest(&to_json(&object));
+    // Both digests are of the plain object, so that a change of the policy is not a change of the object.
+    let key = policy.process_key();
+    let last_applied = annotations_mut(&mut object).and_then(|annotations| annotations.remove(LAST_APPLIED));
+    let content_beside_last_applied = key.short_digest(&to_json(&object));
+    let mut content = content_beside_last_applied;
+    if let (Some(annotation), Some(annotations)) = (last_applied, annotations_mut(&mut object)) {
+        content = key.short_digest(&[&content.to_be_bytes()[..], &to_json(&annotation)].concat());
+        annotations.insert(LAST_APPLIED.to_owned(), annotation);
+    }
     if let Node::Array(mut managers) = managers
         && let Some(metadata) = object.get_mut("metadata").and_then(Node::as_object_mut)
     {
@@ -102,7 +114,11 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
         metadata.insert("managedFields".to_owned(), Node::Array(managers));
     }
     redact_object(&mut object, kind, policy);
-    Document { packed: pack(&object), content }
+    Document { packed: pack(&object), content, content_beside_last_applied }
+}
+
+fn annotations_mut(object: &mut Node) -> Option<&mut Members> {
+    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
 }
 
 /// Whether the Terraform provider owns a field of the object.
@@ -132,135 +148,4 @@ pub fn declared_labels(object: &DeclaredObject) -> Box<[(Box<str>, Box<str>)]> {
     let labels = document.pointer(pointer).and_then(Node::as_object).into_iter().flatten();
     let plain = labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
     plain.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    use super::{
-        DICTIONARY, Node, PackedJson, creator, declared_labels, is_written_by_terraform, pack,
-        pack_live_object, unpack,
-    };
-    use crate::{
-        diff::{terraform::redact_field, tree::node},
-        types::{
-            DeclaredBody, DeclaredObject, Document, Kind, ObjectRef, RedactionKey, RedactionPolicy,
-            UnknownReason,
-        },
-    };
-
-    #[test]
-    fn unpack_restores_the_document() {
-        let document = node!({"spec": {"replicas": 3, "name": "ä", "none": null, "list": [1.5, true]}});
-        assert_eq!(unpack(&pack(&document)), document);
-        assert_eq!(pack(&document), pack(&document.clone()));
-    }
-
-    #[test]
-    fn codec_keeps_nothing_of_the_previous_document() {
-        let document = node!({"spec": {"replicas": 3}});
-        let packed = pack(&document);
-        let other = pack(&node!({"data": "abc".repeat(100_000)}));
-        let truncated = PackedJson::new(other.bytes()[..other.bytes().len() / 2].to_vec());
-        for previous in [&other, &truncated, &PackedJson::new(vec![255; 99]), &PackedJson::new(Vec::new())] {
-            let _ = unpack(previous);
-            assert_eq!(unpack(&packed), document);
-        }
-        assert_eq!(pack(&document), packed);
-    }
-
-    #[test]
-    fn dictionary_covers_common_fields() {
-        let ports = json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]);
-        let document = node!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"ports": ports,
-            "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None"}});
-        let (text, packed) = (document.to_string().len(), pack(&document).bytes().len());
-        assert!(packed * 3 < text, "{packed} of {text}");
-        assert!(DICTIONARY.len() < 32 << 10, "the DEFLATE window");
-    }
-
-    proptest! {
-        #[test]
-        fn unpack_restores_documents_of_any_size(text in ".{0,200}", times in 0..400_usize) {
-            let document = Node::String(text.repeat(times));
-            prop_assert_eq!(unpack(&pack(&document)), document);
-        }
-    }
-
-    fn pack_deployment(object: Value) -> Document {
-        pack_live_object(object, &Kind::deployment(), &RedactionPolicy::new(RedactionKey::new([1; 32])))
-    }
-
-    fn object(replicas: i64, status: i64, version: &str) -> Value {
-        json!({"metadata": {"name": "web", "resourceVersion": version, "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [
-            {"manager": "HashiCorp", "time": "2026-01-01T00:00:01Z", "fieldsV1": {}},
-            {"manager": "kubectl", "subresource": "scale", "fieldsV1": {}},
-            {"manager": "controller", "subresource": "status", "time": version, "fieldsV1": {}}]},
-            "spec": {"replicas": replicas}, "status": {"replicas": status}})
-    }
-
-    #[test]
-    fn status_is_not_packed_and_does_not_change_the_content() {
-        assert_eq!(pack_deployment(object(1, 1, "1")), pack_deployment(object(1, 2, "2")));
-        assert_ne!(pack_deployment(object(1, 1, "1")).content, pack_deployment(object(2, 1, "1")).content);
-    }
-
-    #[test]
-    fn creator_is_the_oldest_field_manager() {
-        let document = pack_deployment(object(1, 1, "1"));
-        assert!(is_written_by_terraform(&document));
-        let creator = creator(&document).unwrap();
-        assert_eq!(
-            (&*creator.manager, creator.time.unwrap().to_string()),
-            ("HashiCorp", "2026-01-01T00:00:00Z".into())
-        );
-    }
-
-    fn declared_object(body: DeclaredBody) -> DeclaredObject {
-        let object = ObjectRef::new("", "v1", "ConfigMap", "shop", "a");
-        DeclaredObject::new("kubernetes_config_map_v1", object, RedactionKey::new([3; 32]), body)
-    }
-
-    #[track_caller]
-    fn check(body: DeclaredBody, expected: &[(&str, &str)]) {
-        let labels = declared_labels(&declared_object(body));
-        let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (&**name, &**value)).collect();
-        assert_eq!(labels, expected);
-    }
-
-    #[test]
-    fn labels_are_read_from_every_kind_of_body() {
-        let labels = json!({"team": "front", "number": 1});
-        check(
-            DeclaredBody::Attributes(pack(&node!({"metadata": [{"labels": labels}]}))),
-            &[("team", "front")],
-        );
-        for body in [DeclaredBody::Whole, DeclaredBody::Subset] {
-            check(body(pack(&node!({"metadata": {"labels": labels}}))), &[("team", "front")]);
-        }
-        check(DeclaredBody::Parts(pack(&node!({"metadata": {"labels": labels}}))), &[]);
-        check(DeclaredBody::Opaque(UnknownReason::Stale), &[]);
-    }
-
-    #[test]
-    fn redacted_labels_are_left_out() {
-        let mut document = node!({"metadata": {"labels": {"team": "front", "tier": "web"}}});
-        redact_field(&mut document, "metadata.labels.team", &[RedactionKey::new([3; 32])]);
-        check(DeclaredBody::Subset(pack(&document)), &[("tier", "web")]);
-    }
-
-    #[test]
-    fn malformed_labels_are_left_out() {
-        let malformed =
-            [json!(null), json!([]), json!("x"), json!({}), json!([{"labels": []}]), json!({"labels": 1})];
-        for metadata in malformed {
-            let document = node!({"metadata": metadata});
-            for body in [DeclaredBody::Attributes, DeclaredBody::Whole, DeclaredBody::Subset] {
-                check(body(pack(&document)), &[]);
-                check(body(pack(&Node::Null)), &[]);
-            }
-        }
-    }
 }

@@ -17,14 +17,8 @@ struct ManagedFieldsEntry<'a> {
     fields: &'a Node,
 }
 
-/// One step of a path in a live object. It distinguishes a redacted key from a plain one, which a [`Segment`] does not.
-#[derive(Clone, Debug)]
-pub(super) enum Step {
-    Field(ShortText),
-    Index(usize),
-    Element(Box<[(ShortText, Identity)]>),
-    Value(Identity),
-}
+/// One step of a path in a live object, where redacted values differ from plain ones.
+pub(super) type Step = Segment<Identity>;
 
 /// A key of a list element, or a value of a set.
 #[derive(Clone, Debug)]
@@ -63,31 +57,9 @@ impl Identity {
     }
 }
 
-impl From<&Segment> for Step {
-    fn from(segment: &Segment) -> Self {
-        let plain = |text: &ShortText| Identity::Plain(text.clone());
-        match segment {
-            Segment::Field(name) => Self::Field(name.clone()),
-            Segment::Index(at) => Self::Index(*at),
-            Segment::Element(keys) => {
-                Self::Element(keys.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
-            }
-            Segment::Value(value) => Self::Value(plain(value)),
-        }
-    }
-}
-
 /// A path as it is shown to users: redacted keys are digests.
 pub(super) fn shown_path(key: &RedactionKey, path: &[Step]) -> FieldPath {
-    let shown = |step: &Step| match step {
-        Step::Field(name) => Segment::Field(name.clone()),
-        Step::Index(at) => Segment::Index(*at),
-        Step::Element(keys) => {
-            Segment::Element(keys.iter().map(|(name, value)| (name.clone(), value.shown(key))).collect())
-        }
-        Step::Value(value) => Segment::Value(value.shown(key)),
-    };
-    FieldPath::new(path.iter().map(shown).collect())
+    FieldPath::new(path.iter().map(|step| step.map_values(|value| value.shown(key))).collect())
 }
 
 impl<'a> FieldOwners<'a> {
@@ -98,7 +70,8 @@ impl<'a> FieldOwners<'a> {
 
     /// The [owner](Self::owner) of a field without redacted keys.
     pub fn owner_at(&self, path: &FieldPath) -> Option<&FieldManager> {
-        self.owner(&path.segments().iter().map(Step::from).collect::<Vec<_>>())
+        let plain = |segment: &Segment| segment.map_values(|text| Identity::Plain(text.clone()));
+        self.owner(&path.segments().iter().map(plain).collect::<Vec<_>>())
     }
 
     /// The manager that last set the field at `path`: of all its owners, the one with the newest time. An owner of the field
@@ -197,63 +170,4 @@ fn is_plain_element(entry: &str, keys: &[(ShortText, Identity)]) -> bool {
 fn has_keys(identity: &Node, keys: &[(ShortText, Identity)]) -> bool {
     identity.as_object().is_some_and(|members| members.len() == keys.len())
         && keys.iter().all(|(key, value)| value.is(&identity[key.as_str()]))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::{FieldOwners, Node};
-
-    fn object() -> Value {
-        let container = |fields: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": fields}}});
-        json!({"metadata": {"managedFields": [
-            {"manager": "HashiCorp", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:tolerations": {}}}},
-            {"manager": "HashiCorp", "time": "2026-01-01T00:00:00Z", "fieldsV1": container(json!({".": {}, "f:name": {}, "f:image": {}}))},
-            {"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z", "fieldsV1": container(json!({"f:image": {}}))},
-            {"manager": "kubectl", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
-            {"manager": "ports", "fieldsV1": {"f:spec": {"f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {"f:name": {}}}}}},
-            {"manager": "broken", "fieldsV1": [1]}, 7, null,
-        ]}})
-    }
-
-    fn owner_of<'a>(owners: &'a FieldOwners<'_>, path: &str) -> Option<&'a str> {
-        owners.owner_at(&path.parse().unwrap()).map(|owner| &*owner.manager)
-    }
-
-    #[track_caller]
-    fn check(path: &str, manager: Option<&str>) {
-        let object = Node::from(object());
-        let owners = FieldOwners::of(&object);
-        assert_eq!(owner_of(&owners, path), manager, "{path}");
-    }
-
-    #[test]
-    fn newest_owner_of_the_field_is_its_owner() {
-        check("spec.containers[name=web].image", Some("kubectl-edit"));
-        check("spec.containers[name=web].name", Some("HashiCorp"));
-        check("spec.containers[name=db].image", None);
-        check("spec.replicas", Some("kubectl"));
-        check("spec.ports[containerPort=80,protocol=TCP].name", Some("ports"));
-        check("metadata.labels.a", None);
-    }
-
-    #[test]
-    fn owner_of_a_key_takes_precedence_over_the_owner_of_its_map() {
-        let object = json!({"metadata": {"managedFields": [
-            {"manager": "kubectl-edit", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}},
-            {"manager": "HashiCorp", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:data": {}}},
-        ]}});
-        let object = Node::from(object);
-        let owners = FieldOwners::of(&object);
-        assert_eq!(
-            (owner_of(&owners, "data.a"), owner_of(&owners, "data.b")),
-            (Some("kubectl-edit"), Some("HashiCorp"))
-        );
-    }
-
-    #[test]
-    fn owner_of_an_atomic_list_owns_its_elements() {
-        check("spec.tolerations[0].key", Some("HashiCorp"));
-    }
 }

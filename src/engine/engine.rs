@@ -707,8 +707,8 @@ impl Engine {
         true
     }
 
-    /// Reconciles the objects of baselines that were just matched to this cluster, except those in
-    /// `reconciled`.
+    /// Reconciles the objects of baselines that were just matched to this cluster or to another one, except
+    /// those in `reconciled`.
     fn reconcile_matched(
         &mut self,
         mut keys: Vec<ObjectKey>,
@@ -734,10 +734,7 @@ impl Engine {
             warn!(%source, state = %name, "No object of the baseline is in this cluster; it is not compared.");
             self.metrics.count_baseline_error(source, OTHER_CLUSTER);
         }
-        if !affected.is_empty() {
-            self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
-            self.share_baselines();
-        }
+        self.reconcile_matched(affected, &HashSet::new(), now);
     }
 
     fn share_baselines(&mut self) {

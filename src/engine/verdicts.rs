@@ -151,8 +151,7 @@ fn baseline_verdict(
 }
 
 fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceVerdict> {
-    let (applied, document) = (object.applied.as_ref()?, object.document.as_ref()?);
-    let declared = &applied.declared;
+    let (declared, document) = (object.applied.as_ref()?, object.document.as_ref()?);
     let judgement = match &declared.body {
         DeclaredBody::Opaque(reason) => Judgement::Unknown(*reason),
         _ if declared.object.version != object.key.kind.version => {
@@ -163,7 +162,10 @@ fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option
             None => Judgement::InFlight,
         },
     };
-    let details = ClaimDetails { compared_content: Some(applied.rest), ..ClaimDetails::default() };
+    let details = ClaimDetails {
+        compared_content: Some(document.content_beside_last_applied),
+        ..ClaimDetails::default()
+    };
     Some(SourceVerdict { source: Source::LastApplied, judgement, details: Some(details) })
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 use super::{
     inflate::ReadError,
     metadata_watch::{ApiFailure, ChangedNamespaces, MetadataCache, ObjectQuery},
-    publisher::{Closed, DecodedBaseline, Publisher, ReadId, TrackedBaseline},
+    publisher::{Closed, DecodedBaseline, MAX_RETRY, Publisher, ReadId, TrackedBaseline},
     requirements::SourceDeclarations,
 };
 use crate::{
@@ -252,7 +252,7 @@ fn finish_read<S: BaselineSource>(
     if let Ok(decoded) = &mut result {
         tracked.failure = decoded.failure.take();
         if decoded.has_unknown_scopes {
-            tracked.retry_slowly();
+            tracked.read_after(MAX_RETRY);
         }
     }
     match result {

@@ -107,10 +107,6 @@ impl<S: BaselineSource> TrackedBaseline<S> {
         self.read_at = Some(Instant::now() + delay);
     }
 
-    pub(super) fn retry_slowly(&mut self) {
-        self.read_after(MAX_RETRY);
-    }
-
     /// Neither starts a read nor uses the result of one that is running.
     pub(super) fn cancel_read(&mut self) {
         (self.read_at, self.read) = (None, None);
@@ -214,7 +210,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
 pub(super) struct Publisher<S: BaselineSource> {
     baselines: BTreeMap<S::Location, TrackedBaseline<S>>,
     /// Whether settings assign all baselines to this cluster, so that no uid has to match.
-    this_cluster: bool,
+    pub(super) this_cluster: bool,
     events: mpsc::Sender<Event>,
     /// Not sent yet.
     queue: Vec<Event>,
@@ -275,10 +271,6 @@ impl<S: BaselineSource> Publisher<S> {
                 self.queue.push(Event::BaselineRemoved(S::SOURCE, tracked.name));
             }
         }
-    }
-
-    pub(super) fn set_here(&mut self, this_cluster: bool) {
-        self.this_cluster = this_cluster;
     }
 
     /// Continues with other settings: starts interrupted reads again, and publishes baselines that the settings changed.

@@ -32,8 +32,8 @@ pub use hash::{Algorithm, Digest, ValueDigest};
 pub use key::{ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind};
 pub use object::{
-    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts,
-    PackedJson, RuleInputs,
+    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LiveObject, ObjectFacts, PackedJson,
+    RuleInputs,
 };
 pub use redaction::{KeyId, KeyedDigest, RedactionKey, RedactionPolicy, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector, SelectorError};

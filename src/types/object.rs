@@ -26,7 +26,7 @@ pub struct LiveObject {
     pub document: Option<Box<Document>>,
     pub report: Option<Box<StatusReport>>,
     /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
-    pub applied: Option<Box<LastApplied>>,
+    pub applied: Option<Box<DeclaredObject>>,
 }
 
 impl LiveObject {
@@ -114,12 +114,14 @@ pub struct Document {
     pub packed: PackedJson,
     /// A keyed digest of the content before redaction and without field managers, for change detection.
     pub content: u64,
+    /// The same without the annotation `last-applied-configuration`: unchanged if only the annotation changed.
+    pub content_beside_last_applied: u64,
 }
 
 impl Document {
     /// The placeholder for an object that does not have the structure of its kind.
     pub fn unreadable() -> Self {
-        Self { packed: PackedJson::new(Vec::new()), content: 0 }
+        Self { packed: PackedJson::new(Vec::new()), content: 0, content_beside_last_applied: 0 }
     }
 
     pub fn is_unreadable(&self) -> bool {
@@ -146,14 +148,6 @@ impl fmt::Debug for PackedJson {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "PackedJson({} bytes)", self.0.len())
     }
-}
-
-/// The annotation `kubectl.kubernetes.io/last-applied-configuration`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastApplied {
-    pub declared: DeclaredObject,
-    /// A hash of the object without the annotation: equal hashes mean that only the annotation changed.
-    pub rest: u64,
 }
 
 /// Details of an object, taken from its spec and status. They are exposed and never compared.
@@ -288,62 +282,5 @@ impl HashMismatch {
 
     fn clear_recorder(&mut self, now: Timestamp) {
         self.recorded_by.take_if(|recorded_by| !recorded_by.has_just_written(now));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::{Algorithm, Digest, FieldManager, HashBaseline, HashMismatch};
-
-    const LATER: Timestamp = Timestamp::constant(1000, 0);
-
-    fn manager(manager: &str, second: Option<i64>) -> FieldManager {
-        let time = second.map(|second| Timestamp::from_second(second).unwrap());
-        FieldManager::new(manager, time)
-    }
-
-    fn mismatch(actual: &str, owner: Option<FieldManager>) -> HashBaseline {
-        let (expected, actual) = (Digest::of(b"declared"), Digest::of(actual.as_bytes()));
-        let (algorithm, recorded_by) = (Algorithm::TfdriftV1, Some(manager("terraform", Some(10))));
-        HashBaseline::Mismatch(Box::new(HashMismatch { algorithm, expected, actual, owner, recorded_by }))
-    }
-
-    #[track_caller]
-    fn check(before: &HashBaseline, now: HashBaseline, expected: Option<&str>) {
-        let HashBaseline::Mismatch(mismatch) = now.after(before, LATER) else { panic!("it still differs") };
-        assert_eq!(mismatch.responsible_manager().map(|owner| &*owner.manager), expected);
-    }
-
-    #[test]
-    fn manager_that_recorded_a_matching_hash_is_not_responsible() {
-        let matched = HashBaseline::Match(Digest::of(b"declared"));
-        check(&matched, mismatch("a", None), None);
-        check(&matched, mismatch("a", Some(manager("edit", Some(20)))), Some("edit"));
-        check(&matched, mismatch("a", Some(manager("scale", None))), Some("scale"));
-        check(&HashBaseline::Absent, mismatch("a", None), Some("terraform"));
-        check(&HashBaseline::Match(Digest::of(b"another")), mismatch("a", None), Some("terraform"));
-    }
-
-    #[test]
-    fn manager_that_recorded_the_hash_and_just_wrote_is_responsible() {
-        let HashBaseline::Mismatch(mut again) = mismatch("a", None) else { panic!("it differs") };
-        again.recorded_by = Some(manager("terraform", Some(LATER.as_second() - 5)));
-        check(
-            &HashBaseline::Match(Digest::of(b"declared")),
-            HashBaseline::Mismatch(again),
-            Some("terraform"),
-        );
-    }
-
-    #[test]
-    fn unknown_manager_stays_until_a_manager_writes() {
-        let unowned = mismatch("a", None).after(&HashBaseline::Match(Digest::of(b"declared")), LATER);
-        check(&unowned, mismatch("a", None), None);
-        check(&unowned, mismatch("b", None), None);
-        check(&unowned, mismatch("b", Some(manager("edit", Some(20)))), Some("edit"));
-        check(&mismatch("a", None), mismatch("a", None), Some("terraform"));
-        check(&mismatch("a", None), mismatch("b", None), None);
     }
 }

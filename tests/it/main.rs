@@ -52,6 +52,8 @@ mod demo;
 mod demo_terraform;
 /// Chart, image and workflows match the repository.
 mod deploy;
+/// Quantities, fields and their managers, last-applied annotations.
+mod diff;
 /// The API server of the demo.
 mod embedded;
 /// Drift episodes over time: counters, onsets, resolution causes, series.
@@ -64,6 +66,8 @@ mod faults;
 mod hashes;
 /// Watching Helm releases in a cluster.
 mod helm_source;
+/// The format of the history file.
+mod history;
 /// Kinds that are added, removed or changed; changed settings.
 mod kinds;
 /// Last-applied-configuration compared with live objects.
@@ -114,7 +118,11 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
+/// Field paths, selectors, digests and other domain types.
+mod types;
 /// The HTML pages.
 mod ui;
 /// Objects declared in different versions of one kind.
 mod versions;
+/// Items of lists, and what is decoded of live objects.
+mod watch;

@@ -1,8 +1,11 @@
 //! Deployments and Services for tests, and requests that change them.
 
+use std::sync::Arc;
+
 use drift_exporter::{
     diff::{Algorithm, fingerprint},
-    types::Kind,
+    types::{Kind, LiveObject, WatchSpec},
+    watch::{DecodeConfig, Decoded, ObjectDecoder},
 };
 use futures::StreamExt as _;
 use k8s_openapi::api::{
@@ -49,6 +52,16 @@ pub fn service(namespace: &str, name: &str) -> Service {
 
 pub fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the object is well formed")
+}
+
+/// A live object as a watch of its kind decodes it.
+#[track_caller]
+pub fn decode_live(kind: &Kind, config: &DecodeConfig, object: &Value) -> LiveObject {
+    let spec = Arc::new(WatchSpec::all(Arc::new(kind.clone())));
+    match ObjectDecoder::new(spec, config).decode(object.to_string().as_bytes()) {
+        Decoded::Object(object) => Arc::unwrap_or_clone(object),
+        other => panic!("{other:?}"),
+    }
 }
 
 pub async fn create_namespace(client: &Client, name: &str) {

@@ -26,7 +26,7 @@ use super::{
     document::pack,
     redaction::{LAST_APPLIED, is_secret, redact_secret},
     reporter::DiffReporter,
-    tree::{Members, Node},
+    tree::Node,
 };
 use crate::types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey};
 
@@ -112,14 +112,9 @@ pub fn normalize(document: &mut Node, key: &RedactionKey) {
             annotations.retain(|name, _| !SERVER_ANNOTATIONS.contains(&name.as_str()));
         }
     }
-    let (group, kind) = group_and_kind(members);
+    let (api_version, kind) = api_version_and_kind(document);
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let (group, kind) = (group.to_owned(), kind.to_owned());
     document.retain_members(&|_, member| !member.is_null());
     redact_secret(document, &group, &kind, std::slice::from_ref(key));
-}
-
-fn group_and_kind(document: &Members) -> (&str, &str) {
-    let text = |name: &str| document.get(name).and_then(Node::as_str).unwrap_or_default();
-    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    (group, text("kind"))
 }

@@ -175,7 +175,7 @@ impl BaselineSource for TerraformSource {
 
     fn apply_settings(&mut self, settings: StateSettings, publisher: &mut Publisher<Self>) {
         publisher.retain(|location| location.is_covered_by(&self.settings, &settings));
-        publisher.set_here(settings.locations.this_cluster);
+        publisher.this_cluster = settings.locations.this_cluster;
         self.settings = settings;
     }
 

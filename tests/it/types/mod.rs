@@ -1,0 +1,10 @@
+//! The domain types.
+
+mod field_path;
+mod hash;
+mod hash_baseline;
+mod kind;
+mod redaction;
+mod selector;
+mod status;
+mod watch;
