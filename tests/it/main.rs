@@ -10,6 +10,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// The rules that accept live values.
+mod acceptance_rules;
+/// The class of the tool behind each field manager.
+mod actors;
 /// Alerting rules, runbooks and rule tests match.
 mod alerts;
 /// `/v1/…`: queries, response fields, problem details.
@@ -22,6 +26,8 @@ mod auth;
 mod autoscalers;
 /// How the built-in rules rate common drift.
 mod built_in_rules;
+/// What sort of change a difference is.
+mod change_kinds;
 /// `get`, `diff` and `explain`, with and without an exporter.
 mod cli_commands;
 /// Which server `get`, `diff` and `explain` use.
