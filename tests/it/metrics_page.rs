@@ -9,7 +9,7 @@ use drift_exporter::{
     types::{Source, TerraformJobSpec},
 };
 use flate2::read::GzDecoder;
-use http::{Request, header};
+use http::{HeaderName, Request, header};
 use prometheus_client::{
     encoding::text::encode_registry,
     metrics::{family::Family, gauge::Gauge},
@@ -31,9 +31,14 @@ use crate::{
 const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0";
 
 fn request(accept: &str, encoding: &str) -> Request<Body> {
-    let request =
-        Request::get("/metrics").header(header::ACCEPT, accept).header(header::ACCEPT_ENCODING, encoding);
-    request.body(Body::empty()).unwrap()
+    request_with([(header::ACCEPT, accept), (header::ACCEPT_ENCODING, encoding)])
+}
+
+fn request_with<'a>(headers: impl IntoIterator<Item = (HeaderName, &'a str)>) -> Request<Body> {
+    let request = Request::get("/metrics");
+    let with_headers =
+        headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+    with_headers.body(Body::empty()).unwrap()
 }
 
 /// One object for each verdict of the annotation source.
@@ -114,6 +119,48 @@ async fn formats_and_encodings_expose_the_same_samples() {
         decoder.read_to_string(&mut text).unwrap();
         assert!(decoder.into_inner().is_empty(), "more than one gzip member");
         assert_eq!(stable(&text), stable(&reference));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn accepted_format_of_the_highest_quality_is_rendered() {
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await;
+    let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.7,\
+        application/openmetrics-text;version=0.0.1;q=0.6,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+        text/plain;version=0.0.4;q=0.4,*/*;q=0.3";
+    for (accept, format) in [
+        (Some(prometheus), "application/openmetrics-text"),
+        (Some("*/*"), "text/plain"),
+        (Some("text/html,*/*;q=0.1"), "text/plain"),
+        (Some("text/plain;version=0.0.4;q=0.9,application/openmetrics-text;q=0.5"), "text/plain"),
+        (Some("application/openmetrics-text;version=2.0.0"), "text/plain"),
+        (Some("application/openmetrics-text;q=0"), "text/plain"),
+        (Some("nonsense;;;q=x"), "text/plain"),
+        (None, "text/plain"),
+    ] {
+        let headers = accept.map(|accept| (header::ACCEPT, accept));
+        let page = exporter.send(request_with(headers)).await;
+        let content_type = page.headers[header::CONTENT_TYPE].to_str().unwrap();
+        assert_eq!(content_type.split(';').next(), Some(format), "{accept:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gzip_is_sent_only_if_accepted() {
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await;
+    for (accepted, gzip) in [
+        (Some("gzip"), true),
+        (Some("br, gzip;q=0.5"), true),
+        (Some("gzip;q=0"), false),
+        (Some("br"), false),
+        (Some("*"), true),
+        (Some("gzip;q=0, *"), false),
+        (Some("GZIP"), true),
+        (None, false),
+    ] {
+        let headers = accepted.map(|accepted| (header::ACCEPT_ENCODING, accepted));
+        let page = exporter.send(request_with(headers)).await;
+        assert_eq!(page.headers.contains_key(header::CONTENT_ENCODING), gzip, "{accepted:?}");
     }
 }
 
