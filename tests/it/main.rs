@@ -52,6 +52,8 @@ mod dashboards;
 mod declared;
 /// Diffs of declared and live custom resources.
 mod declared_custom_resources;
+/// The settings of a command without a settings file.
+mod default_settings;
 /// The command `demo`.
 mod demo;
 /// The Terraform state of the demo.
@@ -66,6 +68,8 @@ mod engine;
 mod event_order;
 /// Watches on an API server that stalls, disconnects or rejects requests.
 mod faults;
+/// Files that change while a program polls them.
+mod file_watch;
 /// Spec hashes: equal to those of other operators, independent of formatting.
 mod hashes;
 /// Watching Helm releases in a cluster.
