@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Serves status and body that `respond` returns for a path and the number of earlier requests; returns the address.
-fn fake_exporter(respond: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
+pub(crate) fn fake_exporter(respond: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
     fake_exporter_with_pace(respond, |_| {})
 }
 
@@ -58,7 +58,7 @@ fn path_of(stream: &mut TcpStream) -> String {
 }
 
 /// A claim as the API returns it.
-fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
+pub(crate) fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
     let difference = json!({"path": "spec.replicas", "expected": "3", "actual": "7", "actor": "kubectl",
         "manager": "kubectl-edit", "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null});
     json!({
@@ -70,12 +70,12 @@ fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
     })
 }
 
-fn list(claims: &[Value]) -> String {
+pub(crate) fn list(claims: &[Value]) -> String {
     json!({"resources": claims, "total": claims.len(), "namespace": "shop"}).to_string()
 }
 
 /// The status of an exporter that watches Deployments.
-fn status() -> String {
+pub(crate) fn status() -> String {
     let stream =
         json!({"group": "apps", "kind": "Deployment", "state": "up", "reason": null, "message": null});
     json!({"ready": true, "streams": [stream], "sources": []}).to_string()

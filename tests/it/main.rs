@@ -32,6 +32,8 @@ mod change_kinds;
 mod cli_commands;
 /// Which server `get`, `diff` and `explain` use.
 mod cli_connect;
+/// The YAML that `diff` compares.
+mod cli_diff;
 /// The command `explain`.
 mod cli_explain;
 /// The command line: `hash`, invalid flags, invalid files.
