@@ -1,12 +1,13 @@
 //! The `/metrics` page: golden file, escaping, formats and limits.
 
-use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
+use std::{collections::BTreeMap, fs, io::Read as _, path::Path, sync::Arc};
 
 use axum::body::Body;
 use drift_exporter::{
     config::{Settings, StateLocations},
+    engine::{ClaimBlocks, KindState, Snapshot, WatchState},
     server::CATALOG,
-    types::{Source, TerraformJobSpec},
+    types::{DownReason, Kind, Source, TerraformJobSpec, WatchHealth, WatchSpec},
 };
 use flate2::read::GzDecoder;
 use http::{HeaderName, Request, header};
@@ -162,6 +163,24 @@ async fn gzip_is_sent_only_if_accepted() {
         let page = exporter.send(request_with(headers)).await;
         assert_eq!(page.headers.contains_key(header::CONTENT_ENCODING), gzip, "{accepted:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_of_single_objects_share_a_series() {
+    let kind = Arc::new(Kind::service());
+    let watch = |name: &str, health: WatchHealth| {
+        let (namespace, name) = (Some("shop".into()), Some(name.into()));
+        let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
+        WatchState { id: None, spec, health, synced: true, answered: true }
+    };
+    let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
+    let state = KindState { kind: kind.clone(), watches: both.into(), blocks: ClaimBlocks::default() };
+    let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await.with_snapshot(snapshot);
+    let page = exporter.metrics().await;
+    let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("drift_watch_stream_up")).collect();
+    assert_eq!(lines, ["drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0"]);
 }
 
 /// The labels of a sample and its value.
