@@ -352,7 +352,7 @@ mod tests {
 
     use clap::ColorChoice::{Always, Auto, Never};
 
-    use super::{MAX_FILE_NAME, both_as_yaml, parser_for, shorten_file_name, use_color};
+    use super::use_color;
 
     #[test]
     fn colors_depend_on_option_environment_and_terminal() {
@@ -373,116 +373,5 @@ mod tests {
                 "{choice:?} {variable:?} {is_terminal}"
             );
         }
-    }
-
-    #[test]
-    fn shortened_file_names_stay_unique() {
-        let long = "ü".repeat(200);
-        let names = [&long, &format!("{long}a"), &format!("{long}b")].map(|name| shorten_file_name(name));
-        assert!(names.iter().all(|name| name.len() <= MAX_FILE_NAME), "{names:?}");
-        assert!(names[0] != names[1] && names[1] != names[2], "{names:?}");
-        assert_eq!(shorten_file_name("v1.Service.shop.web.helm"), "v1.Service.shop.web.helm");
-    }
-
-    fn as_yaml<'a>(
-        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<String, super::SerializeError> {
-        super::as_yaml(fields, parser_for)
-    }
-
-    #[test]
-    fn fields_keep_their_position_in_the_object() {
-        let yaml = as_yaml([
-            ("spec.replicas", "3"),
-            ("spec.template.spec.containers[name=web].image", "web:1"),
-            ("spec.template.spec.containers[name=web].env[name=A].value", "x"),
-            ("metadata.annotations[\"example.com/owner\"]", "me"),
-            ("metadata.finalizers[=example.com/hold]", "example.com/hold"),
-            ("spec.args[2]", "-v"),
-        ]);
-        let expected = "\
-metadata:
-  annotations:
-    example.com/owner: me
-  finalizers:
-  - example.com/hold
-spec:
-  args:
-    '[2]': -v
-  replicas: 3
-  template:
-    spec:
-      containers:
-      - env:
-        - name: A
-          value: x
-        image: web:1
-        name: web
-";
-        assert_eq!(yaml.unwrap().replace("\"[2]\"", "'[2]'"), expected);
-    }
-
-    #[test]
-    fn absent_fields_leave_their_list_element() {
-        assert_eq!(as_yaml([("spec.replicas", "")]).unwrap(), "");
-        assert_eq!(as_yaml([("metadata.finalizers[=a]", "")]).unwrap(), "");
-        assert_eq!(as_yaml([("c[name=web].image", "")]).unwrap(), "c:\n- name: web\n");
-        assert_eq!(as_yaml([("c[name=web]", "")]).unwrap(), "");
-        assert_eq!(
-            as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")]).unwrap(),
-            "c:\n- a: 1\n  name: web\n"
-        );
-    }
-
-    #[test]
-    fn absent_value_does_not_overwrite_another_one_with_the_same_path() {
-        for fields in [[("tags[0]", "a"), ("tags[0]", "")], [("tags[0]", ""), ("tags[0]", "a")]] {
-            assert_eq!(as_yaml(fields).unwrap().replace('"', "'"), "tags:\n  '[0]': a\n");
-        }
-    }
-
-    #[test]
-    fn different_values_give_different_yaml() {
-        for (path, declared, live) in [
-            ("data.b", "x", "\"x\""),
-            ("data.c", r#"{"a":1,"b":[1,2]}"#, r#"{"b": [1, 2], "a": 1}"#),
-            ("spec.s", "{}", "{ }"),
-            ("spec.s", "a", "\"a\""),
-            ("spec.s", r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#),
-            ("c[name=web].env[name=A].value", "[\"a\"]", "[ \"a\" ]"),
-            ("data.n", "1", "1 "),
-        ] {
-            let [declared, live] = both_as_yaml(&[(path, [declared, live])]).unwrap();
-            assert_ne!(declared, live, "{path}");
-        }
-    }
-
-    #[test]
-    fn string_fields_are_quoted() {
-        let yaml = as_yaml([
-            ("data.a", "1"),
-            ("metadata.labels.b", "true"),
-            ("spec.template.metadata.annotations[\"example.com/c\"]", "null"),
-            ("spec.containers[name=web].env[name=A].value", "10"),
-            ("spec.containers[name=web].env[name=B]", "{\"name\":\"B\",\"value\":\"1\"}"),
-            ("spec.data.d", "1"),
-        ]);
-        let yaml = yaml.unwrap();
-        for line in [
-            "  a: \"1\"\n",
-            "    b: \"true\"\n",
-            "example.com/c: \"null\"\n",
-            "value: \"10\"\n",
-            "value: \"1\"\n",
-            "    d: 1\n",
-        ] {
-            assert!(yaml.contains(line), "{line} is not in\n{yaml}");
-        }
-    }
-
-    #[test]
-    fn numbers_keep_their_notation() {
-        let yaml = as_yaml([("a", "1.10"), ("b", "4e10"), ("c", "3"), ("d", "true")]);
-        assert_eq!(yaml.unwrap(), "a: \"1.10\"\nb: \"4e10\"\nc: 3\nd: true\n");
     }
 }

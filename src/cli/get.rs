@@ -469,7 +469,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use serde_json::json;
 
-    use super::{ClaimView, Table, format_age, summary};
+    use super::{ClaimView, Table, format_age};
 
     fn claim(name: &str, verdict: &str, paths: &[&str]) -> ClaimView {
         let difference = |path| {
@@ -488,18 +488,6 @@ mod tests {
             "differences": differences, "ignored": [], "blindFields": [],
         }))
         .unwrap()
-    }
-
-    #[test]
-    fn summary_counts_undecided_claims_separately() {
-        let claims = [("a", "in_sync"), ("b", "in_flight"), ("c", "in_flight"), ("d", "unknown")];
-        let claims = claims.map(|(name, verdict)| claim(name, verdict, &[]));
-        assert_eq!(
-            summary(&claims.iter().collect::<Vec<_>>()),
-            "none of 4 declared objects drifted, 1 unknown, 2 in flight"
-        );
-        assert_eq!(summary(&[&claims[0], &claim("e", "drifted", &[])]), "1 of 2 declared objects drifted");
-        assert_eq!(summary(&[]), "nothing found");
     }
 
     fn table(with_namespaces: bool, wide: bool) -> String {

@@ -44,23 +44,3 @@ fn with_display_name(command: Command) -> Command {
         None => command,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-
-    use super::{FILE_NAME, runs_as};
-
-    #[test]
-    fn file_name_selects_the_plugin() {
-        for (program, expected) in [
-            ("kubectl-drift", true),
-            ("/usr/local/bin/kubectl-drift", true),
-            ("kubectl-drift.exe", true),
-            ("drift-exporter", false),
-            ("/kubectl-drift/drift-exporter", false),
-        ] {
-            assert_eq!(runs_as(Some(&OsString::from(program)), FILE_NAME), expected, "{program}");
-        }
-    }
-}

@@ -209,28 +209,3 @@ impl KindPattern {
         self.kind.is_none() && self.group.is_none()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Kind, KindPattern};
-
-    #[test]
-    fn kind_patterns_match_kind_plural_and_group() {
-        let matches = |text: &str, kind: &Kind| KindPattern::parse(text).unwrap().matches(kind);
-        for text in
-            ["Deployment", "deployment", "deployments", "Deployment.apps", "deployments.apps", "*.apps", "*"]
-        {
-            assert!(matches(text, &Kind::deployment()), "{text}");
-            assert_eq!(matches(text, &Kind::service()), text == "*", "{text}");
-        }
-        assert!(matches("Service.core", &Kind::service()));
-        assert!(!matches("Service.serving.knative.dev", &Kind::service()));
-    }
-
-    #[test]
-    fn invalid_kind_patterns_are_rejected() {
-        for text in ["", ".apps", "Deployment.", "Deploy*", "apps/v1", "*.*"] {
-            assert!(KindPattern::parse(text).is_err(), "{text}");
-        }
-    }
-}

@@ -60,25 +60,3 @@ impl LogLines {
         ring.lines.iter().rev().cloned().collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::{LogLines, MAX_CHARS, MAX_LINES};
-    use crate::config::LogLevel;
-
-    #[test]
-    fn oldest_lines_are_dropped_and_long_ones_truncated() {
-        let lines = LogLines::default();
-        for number in 0..=MAX_LINES {
-            lines.add(Timestamp::UNIX_EPOCH, LogLevel::Info, "here", &number.to_string());
-        }
-        lines.add(Timestamp::UNIX_EPOCH, LogLevel::Warn, "here", &"ü".repeat(MAX_CHARS + 1));
-        let buffered = lines.newest_first();
-        assert_eq!(buffered.len(), MAX_LINES);
-        assert_eq!((buffered[0].number, buffered[0].text.chars().count()), (1_002, MAX_CHARS + 1));
-        assert!(buffered[0].text.ends_with("ü…"));
-        assert_eq!(&*buffered[MAX_LINES - 1].text, "2");
-    }
-}

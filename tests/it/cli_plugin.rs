@@ -1,6 +1,9 @@
 //! The kubectl plugin, shell completions and manual pages.
 
-use std::{os::unix::fs::symlink, process::Command};
+use std::{
+    os::unix::{fs::symlink, process::CommandExt as _},
+    process::Command,
+};
 
 use crate::cli_flags::run;
 
@@ -30,6 +33,21 @@ fn plugin_name_runs_get_and_prints_kubectl_drift() {
     assert!(help.contains("Usage: kubectl drift get [OPTIONS] [KIND[/NAME]]"), "{help}");
     let (code, _, stderr) = run_plugin(&["--nonsense"]);
     assert!(code == Some(2) && stderr.contains("Usage: kubectl drift get"), "{stderr}");
+}
+
+#[test]
+fn file_name_selects_the_plugin() {
+    for (program, usage) in [
+        ("kubectl-drift", "kubectl drift"),
+        ("/usr/local/bin/kubectl-drift", "kubectl drift"),
+        ("kubectl-drift.exe", "kubectl drift"),
+        ("drift-exporter", "drift-exporter"),
+        ("/kubectl-drift/drift-exporter", "drift-exporter"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).arg0(program).arg("--help").output();
+        let help = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(help.contains(&format!("Usage: {usage} <COMMAND>")), "{program}: {help}");
+    }
 }
 
 /// The candidates for the last word, each with its help, and the directive of cobra.

@@ -11,12 +11,12 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    cli_flags::run,
+    cli_flags::{CommandOutput, run},
     support::{demo::UNCHANGED, wait::eventually},
 };
 
 /// Serves status and body that `respond` returns for a path and the number of earlier requests; returns the address.
-fn fake_exporter(respond: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
+pub(crate) fn fake_exporter(respond: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
     fake_exporter_with_pace(respond, |_| {})
 }
 
@@ -58,7 +58,7 @@ fn path_of(stream: &mut TcpStream) -> String {
 }
 
 /// A claim as the API returns it.
-fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
+pub(crate) fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
     let difference = json!({"path": "spec.replicas", "expected": "3", "actual": "7", "actor": "kubectl",
         "manager": "kubectl-edit", "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null});
     json!({
@@ -70,12 +70,12 @@ fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
     })
 }
 
-fn list(claims: &[Value]) -> String {
+pub(crate) fn list(claims: &[Value]) -> String {
     json!({"resources": claims, "total": claims.len(), "namespace": "shop"}).to_string()
 }
 
 /// The status of an exporter that watches Deployments.
-fn status() -> String {
+pub(crate) fn status() -> String {
     let stream =
         json!({"group": "apps", "kind": "Deployment", "state": "up", "reason": null, "message": null});
     json!({"ready": true, "streams": [stream], "sources": []}).to_string()
@@ -327,4 +327,83 @@ fn explain_shows_phase_and_message_of_the_controller() {
     let reported = run(&["explain", "fleet/fleet", "-n", "shop", "--server", &server], "", &[]);
     let wanted = "Fleet shop/fleet\n\nstatus_hash: unknown, its controller could not apply it (phase_error)\n  phase Error: quota exceeded\\u{1b}[2J\n";
     assert_eq!((reported.code, &*reported.stdout), (Some(0), wanted), "{}", reported.stderr);
+}
+
+/// An exporter with these watches, sources and claims.
+fn exporter_with(streams: &Value, sources: &Value, claims: &[Value]) -> String {
+    let status = json!({"ready": true, "streams": streams, "sources": sources}).to_string();
+    let list = list(claims);
+    fake_exporter(move |path, _| match path.split('?').next() {
+        Some("/v1/status") => (200, status.clone()),
+        _ => (200, list.clone()),
+    })
+}
+
+fn get(server: &str, arguments: &[&str]) -> CommandOutput {
+    run(&[&["get", "-n", "shop", "--server", server], arguments].concat(), "", &[])
+}
+
+fn up(kind: &str) -> Value {
+    json!({"group": "", "kind": kind, "state": "up", "reason": null, "message": null})
+}
+
+fn down(kind: &str, reason: &str) -> Value {
+    json!({"group": "networking.k8s.io", "kind": kind, "state": "down", "reason": reason,
+        "message": "User \"a\" cannot list"})
+}
+
+#[test]
+fn summary_counts_undecided_claims_separately() {
+    let with_verdict = |(name, verdict): (&str, &str)| {
+        let mut claim = claim("shop", name, verdict == "drifted");
+        claim["verdict"] = verdict.into();
+        claim["reason"] = if verdict == "unknown" { "stale".into() } else { Value::Null };
+        claim
+    };
+    let undecided = [("a", "in_sync"), ("b", "in_flight"), ("c", "in_flight"), ("d", "unknown")];
+    for (claims, summary) in [
+        (&undecided[..], "none of 4 declared objects drifted, 1 unknown, 2 in flight"),
+        (&[("a", "in_sync"), ("e", "drifted")], "1 of 2 declared objects drifted"),
+        (&[], "nothing found"),
+    ] {
+        let claims: Vec<Value> = claims.iter().copied().map(with_verdict).collect();
+        let ended = get(&exporter_with(&json!([up("Deployment")]), &json!([]), &claims), &[]);
+        assert_eq!(ended.stderr.lines().collect::<Vec<_>>(), [summary]);
+    }
+}
+
+#[test]
+fn gap_summary_groups_gaps_by_reason() {
+    let helm = json!({"source": "helm", "state": "down", "reason": "forbidden", "message": "m"});
+    let mut streams: Vec<Value> = (0..8).map(|at| down(&format!("K{at}"), "forbidden")).collect();
+    streams.extend([up("Service"), down("Widget", "error"), down("ClusterRole", "refused")]);
+    let ended = get(&exporter_with(&json!(streams), &json!([helm]), &[]), &[]);
+    let gaps = "not seen: Widget (error); releases of Helm, K0, K1, K2, K3, K4 and 3 more kinds (forbidden)";
+    assert_eq!(ended.stderr.lines().last(), Some(gaps));
+    let complete = get(&exporter_with(&json!([up("Service")]), &json!([]), &[]), &[]);
+    assert_eq!(complete.stderr, "nothing found\n");
+}
+
+#[test]
+fn kind_whose_watches_are_all_down_is_an_error() {
+    let streams = json!([up("Service"), down("Ingress", "forbidden"), down("IPAddress", "refused")]);
+    let server = exporter_with(&streams, &json!([]), &[]);
+    let ended = get(&server, &["ingress.networking.k8s.io"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("User \"a\" cannot list"), "{}", ended.stderr);
+    for kind in ["service", "ipaddress", "pod"] {
+        let ended = get(&server, &[kind]);
+        assert!(!ended.stderr.contains("cannot list"), "{kind}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn kinds_without_a_watch_are_unknown() {
+    let streams = json!([down("Ingress", "error"), down("NetworkPolicy", "error")]);
+    let server = exporter_with(&streams, &json!([]), &[]);
+    for known in ["ingress", "ingresses", "networkpolicies.networking.k8s.io", "NetworkPolicy"] {
+        let ended = get(&server, &[known]);
+        assert!(ended.stderr.contains("User \"a\" cannot list"), "{known}: {}", ended.stderr);
+    }
+    let ended = get(&server, &["ingrss"]);
+    assert!(ended.code == Some(2) && ended.stderr.ends_with("did you mean `ingress`?\n"), "{}", ended.stderr);
 }

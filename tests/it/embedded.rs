@@ -6,6 +6,7 @@ use drift_exporter::{
     demo::Cluster,
     types::{Kind, ObjectKey},
 };
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -99,6 +100,13 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
 }
 
+fn request(method: &str, path: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
 #[tokio::test]
 async fn every_kind_supports_discovery_list_and_selectors() {
     let embedded = shop().await;
@@ -139,6 +147,118 @@ async fn every_kind_supports_discovery_list_and_selectors() {
 }
 
 #[tokio::test]
+async fn selector_requires_labels_and_fields() {
+    let embedded = shop().await;
+    let labels = json!({"metadata": {"labels": {"app": "web", "a/b": "1"}}});
+    embedded.cluster.patch(&web(), "test", labels).unwrap();
+    for (labels, fields, matches) in [
+        ("app=web", "", true),
+        ("!app", "", false),
+        ("app in (x, web),a/b=1", "metadata.namespace!=default", true),
+        ("app", "metadata.namespace!=shop", false),
+        ("", "metadata.name=web,metadata.namespace!=default", true),
+        ("", "metadata.name!=web", false),
+    ] {
+        let (status, list) = select_services(&embedded, labels, fields).await;
+        assert_eq!(status, 200, "{labels} {fields}: {list}");
+        assert_eq!(list["items"].as_array().unwrap().len(), usize::from(matches), "{labels} {fields}");
+    }
+    for (labels, fields) in
+        [("a b", ""), ("app in web", ""), ("=x", ""), ("", "spec.x=1"), ("", "metadata.name")]
+    {
+        let (status, list) = select_services(&embedded, labels, fields).await;
+        assert_eq!((status, &list["kind"]), (400, &"Status".into()), "{labels} {fields}: {list}");
+    }
+}
+
+async fn select_services(embedded: &Embedded, labels: &str, fields: &str) -> (u16, Value) {
+    let [labels, fields] =
+        [labels, fields].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
+    let path = format!("{SERVICES}?labelSelector={labels}&fieldSelector={fields}");
+    send(embedded.port, &get(&path)).await
+}
+
+/// Applies a strategic merge patch to a Deployment with these labels, strategy and containers.
+async fn strategic_merge(spec: Value, patch: &Value) -> (u16, Value) {
+    let embedded = shop().await;
+    let mut object = json!({"metadata": {"name": "db", "namespace": "shop", "labels": {"a": "1", "b": "2"}}, "spec": {
+        "selector": {"matchLabels": {"app": "db"}}, "template": {"metadata": {"labels": {"app": "db"}}}}});
+    object["spec"]["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    object["spec"]["template"]["spec"] = spec;
+    embedded.cluster.create(&Kind::deployment(), "test", object).unwrap();
+    let (path, kind) =
+        ("/apis/apps/v1/namespaces/shop/deployments/db", "application/strategic-merge-patch+json");
+    send(embedded.port, &request("PATCH", path, kind, &patch.to_string())).await
+}
+
+/// The patched containers, with only these of their fields.
+#[track_caller]
+fn containers((status, object): (u16, Value), fields: &[&str]) -> Value {
+    assert_eq!(status, 200, "{object}");
+    let list = object["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    let only = |container: &Value| {
+        let present =
+            fields.iter().filter_map(|field| Some(((*field).to_owned(), container.get(field)?.clone())));
+        Value::Object(present.collect())
+    };
+    list.iter().map(only).collect()
+}
+
+#[tokio::test]
+async fn containers_merge_by_name_and_keep_their_order() {
+    let before =
+        json!({"containers": [{"name": "a", "image": "i:1"}, {"name": "b", "image": "i:1", "args": ["x"]}]});
+    let patch = json!({"spec": {"template": {"spec": {
+        "$setElementOrder/containers": [{"name": "a"}, {"name": "b"}], "containers": [{"name": "b", "image": "i:2"}]}}}});
+    assert_eq!(
+        containers(strategic_merge(before, &patch).await, &["name", "image", "args"]),
+        json!([{"name": "a", "image": "i:1"}, {"name": "b", "image": "i:2", "args": ["x"]}])
+    );
+}
+
+#[tokio::test]
+async fn directives_order_and_delete_list_elements() {
+    let env = json!([{"name": "A", "value": "1"}, {"name": "C", "value": "3"}]);
+    let before = json!({"containers": [{"name": "a", "image": "i:1", "env": env}]});
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{
+        "name": "a",
+        "$setElementOrder/env": [{"name": "B"}, {"name": "C"}],
+        "env": [{"name": "B", "value": "2"}, {"name": "A", "$patch": "delete"}],
+    }]}}}});
+    assert_eq!(
+        containers(strategic_merge(before, &patch).await, &["env"]),
+        json!([{"env": [{"name": "B", "value": "2"}, {"name": "C", "value": "3"}]}])
+    );
+}
+
+#[tokio::test]
+async fn null_deletes_retain_keys_retains_and_atomic_lists_are_replaced() {
+    let before = json!({"containers": [{"name": "a", "image": "i:1", "args": ["x"]}]});
+    let patch = json!({
+        "metadata": {"labels": {"a": null}},
+        "spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"},
+            "template": {"spec": {"containers": [{"name": "a", "args": ["y", "z"]}]}}},
+    });
+    let answer = strategic_merge(before, &patch).await;
+    assert_eq!(answer.1["metadata"]["labels"], json!({"b": "2"}));
+    assert_eq!(answer.1["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(containers(answer, &["args"]), json!([{"args": ["y", "z"]}]));
+}
+
+#[tokio::test]
+async fn list_element_without_merge_key_is_rejected() {
+    let before = json!({"containers": [{"name": "a", "image": "i:1"}]});
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}});
+    let (status, error) = strategic_merge(before, &patch).await;
+    assert_ne!(status, 200);
+    assert!(
+        error["message"].as_str().unwrap().contains("does not contain declared merge key: name"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn stalled_client_is_disconnected_and_blocks_no_other() {
     let embedded = shop().await;
     let mut stalled = TcpStream::connect(("127.0.0.1", embedded.port)).await.unwrap();
@@ -154,12 +274,6 @@ async fn stalled_client_is_disconnected_and_blocks_no_other() {
 #[tokio::test]
 async fn unsupported_requests_return_a_status_object() {
     let embedded = shop().await;
-    let request = |method: &str, path: &str, kind: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-    };
     let web = format!("{SERVICES}/web");
     let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     for (method, path, kind, body, expected) in [

@@ -10,6 +10,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// The rules that accept live values.
+mod acceptance_rules;
+/// The class of the tool behind each field manager.
+mod actors;
 /// Alerting rules, runbooks and rule tests match.
 mod alerts;
 /// `/v1/…`: queries, response fields, problem details.
@@ -22,10 +26,14 @@ mod auth;
 mod autoscalers;
 /// How the built-in rules rate common drift.
 mod built_in_rules;
+/// What sort of change a difference is.
+mod change_kinds;
 /// `get`, `diff` and `explain`, with and without an exporter.
 mod cli_commands;
 /// Which server `get`, `diff` and `explain` use.
 mod cli_connect;
+/// The YAML that `diff` compares.
+mod cli_diff;
 /// The command `explain`.
 mod cli_explain;
 /// The command line: `hash`, invalid flags, invalid files.
@@ -46,6 +54,8 @@ mod dashboards;
 mod declared;
 /// Diffs of declared and live custom resources.
 mod declared_custom_resources;
+/// The settings of a command without a settings file.
+mod default_settings;
 /// The command `demo`.
 mod demo;
 /// The Terraform state of the demo.
@@ -62,6 +72,8 @@ mod engine;
 mod event_order;
 /// Watches on an API server that stalls, disconnects or rejects requests.
 mod faults;
+/// Files that change while a program polls them.
+mod file_watch;
 /// Spec hashes: equal to those of other operators, independent of formatting.
 mod hashes;
 /// Watching Helm releases in a cluster.

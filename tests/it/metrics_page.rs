@@ -1,15 +1,16 @@
 //! The `/metrics` page: golden file, escaping, formats and limits.
 
-use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
+use std::{collections::BTreeMap, fs, io::Read as _, path::Path, sync::Arc};
 
 use axum::body::Body;
 use drift_exporter::{
     config::{Settings, StateLocations},
+    engine::{ClaimBlocks, KindState, Snapshot, WatchState},
     server::CATALOG,
-    types::{Source, TerraformJobSpec},
+    types::{DownReason, Kind, Source, TerraformJobSpec, WatchHealth, WatchSpec},
 };
 use flate2::read::GzDecoder;
-use http::{Request, header};
+use http::{HeaderName, Request, header};
 use prometheus_client::{
     encoding::text::encode_registry,
     metrics::{family::Family, gauge::Gauge},
@@ -31,9 +32,14 @@ use crate::{
 const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0";
 
 fn request(accept: &str, encoding: &str) -> Request<Body> {
-    let request =
-        Request::get("/metrics").header(header::ACCEPT, accept).header(header::ACCEPT_ENCODING, encoding);
-    request.body(Body::empty()).unwrap()
+    request_with([(header::ACCEPT, accept), (header::ACCEPT_ENCODING, encoding)])
+}
+
+fn request_with<'a>(headers: impl IntoIterator<Item = (HeaderName, &'a str)>) -> Request<Body> {
+    let request = Request::get("/metrics");
+    let with_headers =
+        headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+    with_headers.body(Body::empty()).unwrap()
 }
 
 /// One object for each verdict of the annotation source.
@@ -115,6 +121,66 @@ async fn formats_and_encodings_expose_the_same_samples() {
         assert!(decoder.into_inner().is_empty(), "more than one gzip member");
         assert_eq!(stable(&text), stable(&reference));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn accepted_format_of_the_highest_quality_is_rendered() {
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await;
+    let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.7,\
+        application/openmetrics-text;version=0.0.1;q=0.6,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+        text/plain;version=0.0.4;q=0.4,*/*;q=0.3";
+    for (accept, format) in [
+        (Some(prometheus), "application/openmetrics-text"),
+        (Some("*/*"), "text/plain"),
+        (Some("text/html,*/*;q=0.1"), "text/plain"),
+        (Some("text/plain;version=0.0.4;q=0.9,application/openmetrics-text;q=0.5"), "text/plain"),
+        (Some("application/openmetrics-text;version=2.0.0"), "text/plain"),
+        (Some("application/openmetrics-text;q=0"), "text/plain"),
+        (Some("nonsense;;;q=x"), "text/plain"),
+        (None, "text/plain"),
+    ] {
+        let headers = accept.map(|accept| (header::ACCEPT, accept));
+        let page = exporter.send(request_with(headers)).await;
+        let content_type = page.headers[header::CONTENT_TYPE].to_str().unwrap();
+        assert_eq!(content_type.split(';').next(), Some(format), "{accept:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gzip_is_sent_only_if_accepted() {
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await;
+    for (accepted, gzip) in [
+        (Some("gzip"), true),
+        (Some("br, gzip;q=0.5"), true),
+        (Some("gzip;q=0"), false),
+        (Some("br"), false),
+        (Some("*"), true),
+        (Some("gzip;q=0, *"), false),
+        (Some("GZIP"), true),
+        (None, false),
+    ] {
+        let headers = accepted.map(|accepted| (header::ACCEPT_ENCODING, accepted));
+        let page = exporter.send(request_with(headers)).await;
+        assert_eq!(page.headers.contains_key(header::CONTENT_ENCODING), gzip, "{accepted:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_of_single_objects_share_a_series() {
+    let kind = Arc::new(Kind::service());
+    let watch = |name: &str, health: WatchHealth| {
+        let (namespace, name) = (Some("shop".into()), Some(name.into()));
+        let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
+        WatchState { id: None, spec, health, synced: true, answered: true }
+    };
+    let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
+    let state = KindState { kind: kind.clone(), watches: both.into(), blocks: ClaimBlocks::default() };
+    let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await.with_snapshot(snapshot);
+    let page = exporter.metrics().await;
+    let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("drift_watch_stream_up")).collect();
+    assert_eq!(lines, ["drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0"]);
 }
 
 /// The labels of a sample and its value.

@@ -1,9 +1,7 @@
 //! Rules: matching, precedence and validation.
 
-use std::sync::Arc;
-
 use drift_exporter::{
-    rules::{ObjectView, RuleConfig, RuleOrigin, RuleSet, RuleSpec, TeamRules, built_in_rules},
+    rules::{ObjectView, Rule, RuleConfig, RuleOrigin, RuleSet, RuleSpec, TeamRules, built_in_rules},
     types::{
         Actor, Advice, Difference, Expectation, FieldClass, FieldManager, Finding, Kind, ObjectKey, Severity,
         Source, ValueDigest,
@@ -41,16 +39,14 @@ pub(crate) fn finding(path: &str, class: FieldClass, manager: &str, expected: &s
 }
 
 pub(crate) fn rate_in(rules: &RuleSet, namespace: &str, kind: &Kind, finding: Finding) -> Difference {
-    let key = ObjectKey { kind: Arc::new(kind.clone()), namespace: namespace.into(), name: "web".into() };
+    rate_of(rules, &ObjectKey::new(kind.clone(), namespace, "web"), finding)
+}
+
+/// The difference of one object.
+pub(crate) fn rate_of(rules: &RuleSet, key: &ObjectKey, finding: Finding) -> Difference {
     let labels = [("team".into(), "checkout".into())];
     rules.rate(
-        &ObjectView {
-            key: &key,
-            labels: &labels,
-            muted_paths: "",
-            source: Source::Annotation,
-            autoscaled: false,
-        },
+        &ObjectView { key, labels: &labels, muted_paths: "", source: Source::Annotation, autoscaled: false },
         finding,
         now(),
     )
@@ -108,6 +104,33 @@ fn match_keys_select_differences() {
 }
 
 #[test]
+fn kind_patterns_match_kind_plural_and_group() {
+    let matches = |pattern: &str, kind: &Kind| {
+        let rules = rules(&format!("[{{name: it, match: {{kinds: ['{pattern}']}}, effect: ignore}}]"));
+        rate_in(&rules, "shop", kind, replicas()).ignored_by.is_some()
+    };
+    for text in
+        ["Deployment", "deployment", "deployments", "Deployment.apps", "deployments.apps", "*.apps", "*"]
+    {
+        assert!(matches(text, &Kind::deployment()), "{text}");
+        assert_eq!(matches(text, &Kind::service()), text == "*", "{text}");
+    }
+    assert!(matches("Service.core", &Kind::service()));
+    assert!(!matches("Service.serving.knative.dev", &Kind::service()));
+}
+
+#[test]
+fn invalid_kind_patterns_are_rejected() {
+    for text in ["", ".apps", "Deployment.", "Deploy*", "apps/v1", "*.*"] {
+        let rules = specs(&format!("[{{name: it, match: {{kinds: ['{text}']}}, effect: ignore}}]"));
+        let compiled = RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() });
+        let problems = compiled.unwrap_err();
+        assert_eq!(problems.len(), 1, "{text}: {problems:?}");
+        assert!(problems[0].to_string().starts_with("rules[0].match.kinds[0] (rule it): "), "{problems:?}");
+    }
+}
+
+#[test]
 fn value_can_be_pinned_by_digest() {
     ignores(&format!("{{values: ['{}']}}", ValueDigest::of("5")), true);
     ignores(&format!("{{values: ['{}']}}", ValueDigest::of("6")), false);
@@ -156,6 +179,20 @@ fn expired_rule_does_not_apply() {
     assert!(ignored("2026-02-01"), "a date is valid until the end of its day");
     assert!(!ignored("2026-02-01T12:00:00Z"));
     assert!(ignored("2026-02-01T12:00:01Z"));
+}
+
+#[test]
+fn date_includes_its_whole_day() {
+    let expiry = |text: &str| {
+        let rules = specs(&format!("[{{name: it, effect: ignore, expires: '{text}'}}]"));
+        let compiled = RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() });
+        compiled.map(|rules| rules.rules().last().and_then(Rule::expires).unwrap().to_string())
+    };
+    assert_eq!(expiry("2027-01-01").unwrap(), "2027-01-02T00:00:00Z");
+    assert_eq!(expiry("2027-01-01T12:00:00+01:00").unwrap(), "2027-01-01T11:00:00Z");
+    for text in ["", "soon", "2027-02-30", "2027-01-01T12:00:00", "9999-12-31T"] {
+        assert!(expiry(text).is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Properties of all rule sets.
 
 use drift_exporter::{
-    rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
-    types::{Difference, FieldClass, Kind, Severity},
+    rules::{RuleConfig, RuleSet, RuleSpec, TeamRules, built_in_rules},
+    types::{Difference, FieldClass, Glob, Kind, ObjectKey, Severity},
 };
 use proptest::prelude::*;
 
-use crate::rules::{compile, finding, rate_in, specs};
+use crate::rules::{compile, finding, rate_in, rate_of, specs};
 
 fn condition() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
@@ -73,7 +73,33 @@ fn unordered(mut outcomes: Vec<Difference>) -> Vec<Difference> {
     outcomes
 }
 
+fn globs() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "a*", "*"]).prop_map(str::to_owned), 0..3)
+}
+
 proptest! {
+    #[test]
+    fn every_rule_of_an_object_matches_once_and_in_order(
+        matches in prop::collection::vec((globs(), globs()), 0..12),
+    ) {
+        let rule = |(at, (namespaces, names)): (usize, &(Vec<String>, Vec<String>))| {
+            let mut rule = specs(&format!("[{{name: r{at}, effect: ignore}}]")).remove(0);
+            (rule.matches.namespaces, rule.matches.names) = (namespaces.clone(), names.clone());
+            rule
+        };
+        let set = settings(matches.iter().enumerate().map(rule).collect());
+        let any = |globs: &[String], text: &str| globs.is_empty() || globs.iter().any(|glob| Glob::new(glob).matches(text));
+        for (namespace, name) in [("a", "a"), ("a", "b"), ("ab", "c"), ("d", "d")] {
+            let key = ObjectKey::new(Kind::deployment(), namespace, name);
+            let difference = rate_of(&set, &key, finding("spec.b", FieldClass::Other, "kubectl", "1", "2"));
+            let built_in = difference.matched.iter().filter(|rule| set.position(rule).is_some_and(|at| at < built_in_rules().len()));
+            let found: Vec<&str> = difference.matched.iter().skip(built_in.count()).map(|rule| &**rule).collect();
+            let selected = matches.iter().enumerate().filter(|(_, (namespaces, names))| any(namespaces, namespace) && any(names, name));
+            let selected: Vec<String> = selected.map(|(at, _)| format!("r{at}")).collect();
+            prop_assert_eq!(found, selected, "{}/{}", namespace, name);
+        }
+    }
+
     #[test]
     fn order_of_ignore_rules_has_no_effect(
         rules in prop::collection::vec(rule(), 0..5),

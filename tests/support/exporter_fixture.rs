@@ -6,7 +6,7 @@ use axum::{Router, body::Body};
 use drift_exporter::{
     app::{Exporter, ExporterDeps, SettingsHandle, assemble, telemetry::LogHandle},
     config::Settings,
-    engine::{History, Snapshot},
+    engine::{History, Snapshot, snapshot_channel},
     rules::RuleSet,
     server::{Auth, BlockingPool, Exposed, Peer, router},
     types::{Clock, RedactionKey},
@@ -100,9 +100,19 @@ impl ExporterFixture {
 
     /// Replaces the pool that runs the work of requests.
     #[must_use]
-    pub fn with_pool(mut self, pool: BlockingPool) -> Self {
+    pub fn with_pool(self, pool: BlockingPool) -> Self {
+        self.with_exposed(|exposed| exposed.blocking = pool)
+    }
+
+    /// Serves this snapshot in place of those of the engine.
+    #[must_use]
+    pub fn with_snapshot(self, snapshot: Snapshot) -> Self {
+        self.with_exposed(|exposed| exposed.state = snapshot_channel(snapshot).1)
+    }
+
+    fn with_exposed(mut self, change: impl FnOnce(&mut Exposed)) -> Self {
         self.router = Router::new();
-        Arc::get_mut(&mut self.exposed).expect("only the router shares it").blocking = pool;
+        change(Arc::get_mut(&mut self.exposed).expect("only the router shares it"));
         self.router = router(self.exposed.clone());
         self
     }

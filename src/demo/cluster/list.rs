@@ -368,37 +368,3 @@ fn format_age(created: Option<&str>, now: Timestamp) -> String {
         _ => format!("{days}d"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::ObjectSelector;
-
-    #[track_caller]
-    fn check(labels: &str, fields: &str, matches: bool) {
-        let object =
-            json!({"metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web", "a/b": "1"}}});
-        let selector = ObjectSelector::parse(None, labels, fields).unwrap();
-        assert_eq!(selector.matches(&object), matches, "{labels} {fields}");
-    }
-
-    #[test]
-    fn selector_requires_labels_and_fields() {
-        check("app=web", "", true);
-        check("!app", "", false);
-        check("app in (x, web),a/b=1", "metadata.namespace!=default", true);
-        check("app", "metadata.namespace!=shop", false);
-        check("", "metadata.name=web,metadata.namespace!=default", true);
-        check("", "metadata.name!=web", false);
-    }
-
-    #[test]
-    fn malformed_selectors_are_rejected() {
-        for (labels, fields) in
-            [("a b", ""), ("app in web", ""), ("=x", ""), ("", "spec.x=1"), ("", "metadata.name")]
-        {
-            assert!(ObjectSelector::parse(None, labels, fields).is_err(), "{labels} {fields}");
-        }
-    }
-}

@@ -214,30 +214,3 @@ fn job_families(jobs: &TerraformJobs<'_>) -> [Family; 3] {
         gauge(&JOB_DURATION, |latest| Some(latest.newest.run.duration()?.as_secs_f64())),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::watches;
-    use crate::{
-        engine::{ClaimBlocks, KindState, Snapshot, WatchState},
-        types::{DownReason, Kind, WatchHealth, WatchSpec},
-    };
-
-    #[test]
-    fn watches_of_single_objects_share_a_series() {
-        let kind = Arc::new(Kind::service());
-        let watch = |name: &str, health: WatchHealth| {
-            let (namespace, name) = (Some("shop".into()), Some(name.into()));
-            let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
-            WatchState { id: None, spec, health, synced: true, answered: true }
-        };
-        let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-        let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
-        let state = KindState { kind: kind.clone(), watches: both.into(), blocks: ClaimBlocks::default() };
-        let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
-        let line = "drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0\n";
-        assert_eq!(watches(&snapshot).1, line);
-    }
-}

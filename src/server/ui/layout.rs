@@ -184,16 +184,3 @@ pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
         };
     with_security_headers(([(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching)], content))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::VERDICT_SHAPES;
-    use crate::types::VerdictKind;
-
-    #[test]
-    fn every_verdict_has_a_shape() {
-        for verdict in VerdictKind::ALL {
-            assert!(VERDICT_SHAPES.0.contains(&format!("id=\"shape-{verdict}\"")), "{verdict}");
-        }
-    }
-}

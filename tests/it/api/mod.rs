@@ -1,6 +1,7 @@
 //! `/v1/…`: queries, response fields, problem details.
 
 mod costs;
+mod drift_details;
 mod etag;
 mod gate;
 mod load;

@@ -36,3 +36,20 @@ async fn lines_are_filtered_and_newest_first() {
     assert_eq!(wrong.status.as_u16(), 400);
     assert_contains(&wrong, "unknown level `loud`; valid values: error, warn, info, debug, trace");
 }
+
+#[tokio::test(start_paused = true)]
+async fn oldest_lines_are_dropped_and_long_ones_truncated() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    let log = &exporter.exposed.log;
+    for number in 0..=1_000 {
+        log.add(Timestamp::UNIX_EPOCH, LogLevel::Info, "here", &number.to_string());
+    }
+    log.add(Timestamp::UNIX_EPOCH, LogLevel::Warn, "here", &"ü".repeat(1_025));
+    let page = exporter.get("/log").await.text();
+    let ids: Vec<&str> =
+        page.split("<tr id=\"line-").skip(1).map(|row| row.split('"').next().unwrap()).collect();
+    assert_eq!((ids.len(), ids[0], ids[999]), (1_000, "1002", "3"));
+    assert!(page.contains(&format!("<td>{}…<span", "ü".repeat(1_024))));
+    let oldest = page.split("<tr id=\"line-3\"").nth(1).unwrap();
+    assert!(oldest.contains("<td>2<span"), "{oldest}");
+}

@@ -15,6 +15,7 @@ mod sorting;
 mod sources;
 
 use axum::body::Body;
+use drift_exporter::types::VerdictKind;
 use http::{Request, header};
 use serde_json::{Value, json};
 
@@ -77,6 +78,15 @@ fn assert_contains(page: &HttpResponse, part: &str) {
 #[track_caller]
 fn assert_not_contains(page: &HttpResponse, part: &str) {
     assert!(!page.text().contains(part), "{part} is in {}", page.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_verdict_has_a_shape() {
+    let exporter = ExporterFixture::ready(&ApiServer::default()).await;
+    let page = exporter.get("/").await;
+    for verdict in VerdictKind::ALL {
+        assert_contains(&page, &format!("id=\"shape-{verdict}\""));
+    }
 }
 
 #[tokio::test(start_paused = true)]
