@@ -490,7 +490,7 @@ impl ConfigReconciler {
     }
 }
 
-/// Waits until one of the values changes; an error if all senders are gone.
+/// Waits until one of the values changes; an error if a sender is gone.
 async fn any_changed(receivers: &mut [watch::Receiver<Arc<SourceDeclarations>>]) -> Result<(), RecvError> {
     select_all(receivers.iter_mut().map(|receiver| Box::pin(receiver.changed()))).await.0
 }

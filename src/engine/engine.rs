@@ -46,7 +46,8 @@ pub struct Engine {
     snapshot: Snapshot,
     /// The open watches of the plan. Events of other watches arrive too late, and are ignored.
     watches: BTreeMap<WatchId, OpenWatch>,
-    /// Claims with a count of episodes, each once, ordered by the time from which the window is measured.
+    /// Claims with a count of episodes, ordered by the time from which the window is measured. A claim on an object that was
+    /// recreated may be in it more than once.
     episode_counts: VecDeque<(Timestamp, ObjectKey, Source)>,
     /// The version of the last changed block; never reused.
     block_version: u64,
@@ -75,7 +76,7 @@ struct OpenWatch {
 /// Why an object is reconciled.
 #[derive(Clone, Copy, Debug)]
 struct ReconcileContext {
-    /// Whether an episode that is detected now started while we watched. Only such episodes are counted.
+    /// Whether drift of an object without claims so far started while we watched. Only such episodes are counted.
     counted: bool,
     /// The cause with which episodes of claims end that no source makes any more.
     cause: ResolutionCause,
@@ -173,7 +174,8 @@ impl Engine {
     /// Re-evaluates all claims on one object. Returns whether the state changed.
     ///
     /// This is where an episode starts and ends: [`step`] decides it for a claim that its source still makes, and a claim that
-    /// its source no longer makes ends with `context.cause`. Only a rerating does the same without an object.
+    /// its source no longer makes ends with `context.cause`. Two others do so without an object: a rerating, and the end of the
+    /// claims on objects of a kind that is no longer watched.
     fn reconcile(&mut self, key: &ObjectKey, presence: &Presence, context: ReconcileContext) -> bool {
         let now = context.now;
         // Look up the claims so far.

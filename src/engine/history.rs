@@ -69,7 +69,7 @@ impl EpisodeSummary {
 pub enum EpisodeChange {
     #[serde(rename = "began")]
     Started,
-    /// The episode continues, or there is none.
+    /// The episode continues or started before the watch, or there is none.
     #[serde(rename = "goes_on")]
     Unchanged,
     #[serde(untagged)]

@@ -67,8 +67,8 @@ struct RunningWatcher {
 }
 
 impl Supervisor {
-    /// Stops watchers, sends the plan, then starts watchers. In this order the engine never receives an event of a watch
-    /// that is not in its plan.
+    /// Stops watchers, sends the plan, then starts watchers. In this order the engine has the plan before the first event of
+    /// a new watch.
     async fn apply_plan(&mut self, plan: &Arc<WatchPlan>) -> Result<(), ReceiverClosed> {
         let planned: HashSet<WatchId> = plan.watches.iter().map(|watch| watch.id).collect();
         let mut stopping = HashSet::new();
