@@ -1,5 +1,5 @@
-//! The inputs of the engine. They arrive in one queue, so what is sent first takes effect first: rules before the objects that are
-//! listed again because of them, a schema that is being read before the watch of its kind.
+//! The inputs of the engine. They arrive in one queue and take effect in the order in which they are sent: rules before the
+//! objects that are listed again because of them, a schema that is being read before the watch of its kind.
 
 use std::sync::Arc;
 

@@ -220,7 +220,7 @@ fn relist_first() {
     check(&cluster, MANY / 20);
 }
 
-/// A list of cached objects, of which one in twenty was edited and one in twenty deleted.
+/// A list of cached objects. One in twenty was edited, and one in twenty deleted.
 fn relist_again() {
     let mut cluster = Cluster::listed(Source::Annotation, MANY, deployment);
     let objects = (0..MANY).filter(|number| number % 20 != 7);

@@ -346,7 +346,7 @@ pub(super) struct ConfigReconciler {
 
 #[derive(Debug)]
 pub(super) struct ConfigInputs {
-    /// Has the settings, and receives what is derived from them.
+    /// Contains the settings, and receives the config that is derived from them.
     pub(super) config: watch::Sender<Arc<RuntimeConfig>>,
     pub(super) teams: watch::Receiver<Arc<TeamConfig>>,
     /// The objects that each source declares, once it has been read.

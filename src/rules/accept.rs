@@ -24,7 +24,7 @@ pub struct AcceptedField<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub path: &'a str,
-    /// The live value, of which the rule contains the digest. If it is redacted, the rule accepts every value: the value could be
+    /// The live value. The rule contains its digest. If it is redacted, the rule accepts every value: the value could be
     /// guessed from its digest, and its keyed digest is valid until the next restart only.
     pub value: FieldValue,
 }

@@ -30,7 +30,7 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// An object of which nothing but its name was read.
+    /// An object with nothing but its name.
     pub fn named(key: ObjectKey) -> Self {
         Self {
             key,

@@ -136,5 +136,5 @@ mod types;
 mod ui;
 /// Objects declared in different versions of one kind.
 mod versions;
-/// Items of lists, and what is decoded of live objects.
+/// Items of lists, and decoded live objects.
 mod watch;
