@@ -185,17 +185,23 @@ impl Scrapes {
 
     /// The chunks of the page.
     pub(crate) fn scrape(&self, encoding: &'static str) -> Vec<Bytes> {
+        self.get("/metrics", encoding).expect("it is a request").1
+    }
+
+    /// The status and the chunks of a response; none if the path is not a valid one.
+    pub(crate) fn get(&self, path: &str, encoding: &'static str) -> Option<(u16, Vec<Bytes>)> {
         let peer = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
-        let request = Request::get("/metrics").header(ACCEPT_ENCODING, encoding).extension(peer);
-        let request = request.body(Body::empty()).expect("it is a request");
-        self.runtime.block_on(async {
+        let request = Request::get(path).header(ACCEPT_ENCODING, encoding).extension(peer);
+        let request = request.body(Body::empty()).ok()?;
+        Some(self.runtime.block_on(async {
             let response = self.router.clone().oneshot(request).await.expect("the router answers");
+            let status = response.status().as_u16();
             let mut body = response.into_body();
             let mut pieces = Vec::new();
             while let Some(frame) = body.frame().await {
                 pieces.extend(frame.ok().and_then(|frame| frame.into_data().ok()));
             }
-            pieces
-        })
+            (status, pieces)
+        }))
     }
 }

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ExporterDeps, SettingsHandle,
-    config_reconciler::{ConfigInputs, ConfigReconciler, ReloadReporter, TeamRuleReader},
+    config_reconciler::{ConfigInputs, ConfigReconciler},
+    settings_reload::ReloadReporter,
+    team_rules::TeamRuleReader,
 };
 use crate::{
     config::RuntimeConfig,

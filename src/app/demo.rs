@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{AppError, ExporterDeps, events::TransitionFollower, start, telemetry::LogHandle};
+use super::{AppError, ExporterDeps, Listeners, events::TransitionFollower, start, telemetry::LogHandle};
 use crate::{
     config::Settings,
     demo::{Shop, StatusError, StoryEvent, play_story, router, run_deployment_controller},
@@ -90,7 +90,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         auth: Auth::default(),
         stop: stop.clone(),
     };
-    let exporter = start(deps, page)?;
+    let exporter = start(deps, Listeners { web: page, health: None })?;
     // A closed pipe does not end the demo.
     let _ = greet(&mut out, page_address, &kubeconfig, speed);
 
@@ -193,8 +193,9 @@ fn transition_line(transition: &Transition) -> Option<String> {
     let object = &transition.key;
     match episode.change {
         EpisodeChange::Started => {
-            let manager = episode.manager.as_deref().unwrap_or("nobody known");
-            Some(format!("  > drift     {object}: by {} ({manager}), {}", episode.actor, episode.severity))
+            let manager = episode.manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
+            let (actor, severity) = (episode.actor.in_prose(), episode.severity);
+            Some(format!("  > drift     {object}: by {actor}{manager}, {severity}"))
         }
         EpisodeChange::Ended(cause) => Some(format!("  > {:<10}{object}", cause.as_str())),
         EpisodeChange::Unchanged => None,

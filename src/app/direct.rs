@@ -128,16 +128,17 @@ fn is_listed(snapshot: &Snapshot, timed_out: bool) -> bool {
     let is_down = |health: &WatchHealth| matches!(health, WatchHealth::Down { .. });
     let sources_read = snapshot.sources.values().all(|health| *health != WatchHealth::Starting);
     let has_watches = snapshot.watches().next().is_some();
-    let answered = snapshot.watches().all(|watch| watch.answered || (timed_out && is_down(&watch.health)));
+    let answered =
+        snapshot.watches().all(|watch| watch.first_list_ended || (timed_out && is_down(&watch.health)));
     snapshot.ready || (sources_read && has_watches && answered)
 }
 
 fn progress(snapshot: &Snapshot) -> SyncProgress {
-    let read = snapshot.baselines.len();
+    let read = snapshot.baselines.values().count();
     if snapshot.sources.values().any(|health| *health == WatchHealth::Starting) {
         return SyncProgress { read, ..SyncProgress::default() };
     }
-    let done = snapshot.watches().filter(|watch| watch.answered).count();
+    let done = snapshot.watches().filter(|watch| watch.first_list_ended).count();
     SyncProgress { read, done, all: snapshot.watches().count() }
 }
 

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     engine::{EpisodeChange, SnapshotReader, Transition},
-    types::Source,
+    types::{Actor, Source},
 };
 
 /// The API server rejects longer notes.
@@ -131,12 +131,12 @@ fn note(transition: &Transition) -> String {
     let Some(episode) = &transition.episode else {
         return "The object drifted.".to_owned();
     };
-    let manager = episode.manager.as_deref().unwrap_or("nobody who is on record");
-    let note = format!(
-        "Differs from its {} baseline in {}; last written by {manager} ({}).",
-        transition.source,
-        episode.paths.join(", "),
-        episode.actor,
-    );
+    let author = match (&episode.manager, episode.actor) {
+        (Some(manager), actor) => format!("{manager} ({actor})"),
+        (None, Actor::Unknown) => "an unknown field manager".to_owned(),
+        (None, actor) => actor.to_string(),
+    };
+    let (source, paths) = (transition.source, episode.paths.join(", "));
+    let note = format!("Differs from its {source} baseline in {paths}; last written by {author}.");
     note.chars().take(MAX_NOTE_LENGTH).collect()
 }

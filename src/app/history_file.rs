@@ -18,6 +18,24 @@ const MAX_LINES: usize = 10_000;
 /// No history file is larger than this.
 const MAX_BYTES: u64 = 256 << 20;
 
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryFileError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(
+        "the directory {directory} does not exist; create it, or choose another file with --history.file"
+    )]
+    NoDirectory { directory: PathBuf },
+    #[error("not a file that an exporter wrote; choose another file with --history.file")]
+    NotRegular,
+    #[error(
+        "no line of it was written by an exporter; it is left as it is, choose another file with --history.file"
+    )]
+    Foreign,
+    #[error("another exporter is using it; choose another file with --history.file")]
+    InUse,
+}
+
 #[derive(Debug)]
 pub(super) struct HistoryFile {
     path: PathBuf,
@@ -31,17 +49,17 @@ pub(super) struct HistoryFile {
 impl HistoryFile {
     /// Reads the history of an earlier run, and opens the file for appending. Invalid lines are dropped, but
     /// a file without any valid line belongs to another program and is an error.
-    pub(super) fn open(path: &Path) -> io::Result<(History, Self)> {
+    pub(super) fn open(path: &Path) -> Result<(History, Self), HistoryFileError> {
         let mut transitions: VecDeque<Transition> = VecDeque::new();
         let mut invalid = 0_usize;
         // Checked before the file is opened: opening a named pipe waits for a writer.
         match fs::metadata(path) {
             Ok(metadata) if !metadata.is_file() || metadata.len() > MAX_BYTES => {
-                return Err(io::Error::other("not a file that an exporter wrote"));
+                return Err(HistoryFileError::NotRegular);
             }
             Ok(_) => {
                 let file = File::open(path)?;
-                file.try_lock_shared().map_err(|_| in_use())?;
+                file.try_lock_shared().map_err(|_| HistoryFileError::InUse)?;
                 for line in BufReader::new(file).split(b'\n') {
                     match serde_json::from_slice(&line?) {
                         Ok(transition) => transitions.push_back(transition),
@@ -52,11 +70,11 @@ impl HistoryFile {
                     }
                 }
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == ErrorKind::NotFound => check_directory(path)?,
+            Err(error) => return Err(error.into()),
         }
         if invalid > 0 && transitions.is_empty() {
-            return Err(io::Error::other("no line of it was written by an exporter; it is left as it is"));
+            return Err(HistoryFileError::Foreign);
         }
         if invalid > 0 {
             warn!(path = %path.display(), invalid, "Dropped invalid lines of the history file.");
@@ -85,7 +103,7 @@ impl HistoryFile {
         }
     }
 
-    fn append(&mut self, history: &History) -> io::Result<()> {
+    fn append(&mut self, history: &History) -> Result<(), HistoryFileError> {
         let new: Vec<&Transition> = history.after(self.written).map(|transition| &**transition).collect();
         let Some(last) = new.last().map(|transition| transition.sequence) else { return Ok(()) };
         match self.file.take() {
@@ -105,14 +123,14 @@ impl HistoryFile {
 }
 
 /// Writes the whole history to a new file, and renames it: a crash leaves either the old or the new file.
-fn rewrite(path: &Path, history: &History) -> io::Result<File> {
+fn rewrite(path: &Path, history: &History) -> Result<File, HistoryFileError> {
     let new_path = path.with_added_extension("new");
     let mut file = File::create(&new_path)?;
     file.write_all(&to_lines(history.after(0).map(|transition| &**transition))?)?;
     file.sync_all()?;
     fs::rename(&new_path, path)?;
     let file = OpenOptions::new().append(true).open(path)?;
-    file.try_lock().map_err(|_| in_use())?;
+    file.try_lock().map_err(|_| HistoryFileError::InUse)?;
     Ok(file)
 }
 
@@ -125,8 +143,14 @@ fn to_lines<'a>(transitions: impl Iterator<Item = &'a Transition>) -> io::Result
     Ok(lines)
 }
 
-fn in_use() -> io::Error {
-    io::Error::other("another exporter is using it")
+/// The directory of a file that does not exist yet.
+fn check_directory(path: &Path) -> Result<(), HistoryFileError> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(directory) if !directory.exists() => {
+            Err(HistoryFileError::NoDirectory { directory: directory.to_owned() })
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +197,15 @@ mod tests {
         let path = folder.path().join("history");
         let _locked = HistoryFile::open(&path).unwrap();
         assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("another exporter"));
+    }
+
+    #[test]
+    fn missing_directory_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("absent");
+        let error = HistoryFile::open(&directory.join("history")).unwrap_err().to_string();
+        let expected = format!("the directory {} does not exist; create it", directory.display());
+        assert!(error.starts_with(&expected), "{error}");
     }
 
     #[test]

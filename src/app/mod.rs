@@ -6,38 +6,43 @@ pub mod demo;
 mod direct;
 mod events;
 mod history_file;
+mod settings_reload;
+mod team_rules;
 pub mod telemetry;
 
-use std::{fmt, io, path::PathBuf, thread};
+use std::{fmt, io, path::PathBuf, sync::Arc, thread};
 
 use kube::Client;
 use tokio::{net::TcpListener, runtime, sync::oneshot, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{error, info};
 
 pub use self::{
     assemble::{Exporter, Ingest, assemble},
-    config_reconciler::{SettingsHandle, SettingsSource},
     direct::{
         InProcessExporter, MissedNamespaces, ReadableSecrets, SyncProgress, default_settings, limit_sources,
         limit_to_namespace, readable_secrets, reads_all_namespaces,
     },
     events::drift_event,
+    settings_reload::{SettingsHandle, SettingsSource},
 };
 
 use self::{
-    config_reconciler::SettingsReloader,
     events::{TransitionFollower, log_transitions, publish_events},
-    history_file::HistoryFile,
+    history_file::{HistoryFile, HistoryFileError},
+    settings_reload::SettingsReloader,
     telemetry::LogHandle,
 };
 use crate::{
     config::Settings,
     engine::{History, SnapshotReader},
-    server::{Auth, ServerLimits, router, serve},
+    server::{Auth, Exposed, ServerLimits, health_router, router, serve},
     types::{Clock, RedactionKey},
     watch::WatcherConfig,
 };
+
+/// Connections of the health listener. Above it, idle ones are closed.
+const HEALTH_CONNECTIONS: usize = 64;
 
 /// Everything that an exporter gets from outside.
 pub struct ExporterDeps {
@@ -66,9 +71,9 @@ impl fmt::Debug for ExporterDeps {
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     #[error("cannot use history file {path}: {source}")]
-    History { path: PathBuf, source: io::Error },
-    #[error("cannot start the thread that watches the cluster: {0}")]
-    Thread(io::Error),
+    History { path: PathBuf, source: HistoryFileError },
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
     #[error("cannot start logging: {0}")]
     Log(#[from] tracing_subscriber::util::TryInitError),
     #[error(transparent)]
@@ -77,9 +82,17 @@ pub enum AppError {
     EngineStopped,
 }
 
+/// The sockets that an exporter serves on.
+#[derive(Debug)]
+pub struct Listeners {
+    pub web: TcpListener,
+    /// For probes only, so that no other client can delay them.
+    pub health: Option<TcpListener>,
+}
+
 /// Runs an exporter until `stop` is cancelled.
-pub async fn run(deps: ExporterDeps, listener: TcpListener) -> Result<(), AppError> {
-    start(deps, listener)?.wait().await
+pub async fn run(deps: ExporterDeps, listeners: Listeners) -> Result<(), AppError> {
+    start(deps, listeners)?.wait().await
 }
 
 struct RunningExporter {
@@ -93,7 +106,8 @@ struct RunningExporter {
     _settings: SettingsHandle,
 }
 
-fn start(mut deps: ExporterDeps, listener: TcpListener) -> Result<RunningExporter, AppError> {
+fn start(mut deps: ExporterDeps, listeners: Listeners) -> Result<RunningExporter, AppError> {
+    let Listeners { web: listener, health } = listeners;
     let (history, file) = match &deps.history_file {
         Some(path) => {
             let (history, file) =
@@ -106,6 +120,9 @@ fn start(mut deps: ExporterDeps, listener: TcpListener) -> Result<RunningExporte
     let Exporter { ingest, exposed, settings, reload_reporter } = assemble(&deps, history);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
+    }
+    if let Some(health) = health {
+        spawn_health(health, exposed.clone(), deps.stop.clone())?;
     }
     let ingest = spawn_ingest(ingest.run())?;
     let followers = spawn_followers(&deps, &exposed.state, last_sequence, file);
@@ -146,15 +163,37 @@ fn spawn_ingest(
     ingest: impl Future<Output = ()> + Send + 'static,
 ) -> Result<oneshot::Receiver<()>, AppError> {
     let (done, ended) = oneshot::channel();
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AppError::Thread)?;
-    thread::Builder::new()
-        .name("watch".to_owned())
-        .spawn(move || {
-            runtime.block_on(ingest);
-            let _ = done.send(());
-        })
-        .map_err(AppError::Thread)?;
+    spawn_thread("watch", async {
+        ingest.await;
+        let _ = done.send(());
+    })?;
     Ok(ended)
+}
+
+/// Answers probes on a thread of their own. They are plain HTTP, because the kubelet verifies no certificate.
+fn spawn_health(
+    listener: TcpListener,
+    exposed: Arc<Exposed>,
+    stop: CancellationToken,
+) -> Result<(), AppError> {
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "Serving /livez and /readyz.");
+    }
+    let listener = listener.into_std().map_err(AppError::Thread)?;
+    let limits = ServerLimits { connections: HEALTH_CONNECTIONS, ..ServerLimits::default() };
+    spawn_thread("health", async move {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => serve(listener, health_router(exposed), limits, Auth::default(), stop).await,
+            Err(error) => error!(%error, "Cannot serve /livez and /readyz."),
+        }
+    })
+}
+
+/// Runs a task on a thread of its own.
+fn spawn_thread(name: &str, task: impl Future<Output = ()> + Send + 'static) -> Result<(), AppError> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AppError::Thread)?;
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(task));
+    spawned.map(drop).map_err(AppError::Thread)
 }
 
 fn spawn_followers(

@@ -5,22 +5,22 @@ use jiff::Unit;
 use super::{
     Outcome,
     args::AcceptArgs,
-    error::CliError,
+    error::{CliError, NothingToAccept},
     explain::{display_name, look_up},
     output::{Console, block_on, escape_control},
-    resources::ClaimView,
+    resources::{ClaimView, ObjectName},
 };
 use crate::{
     rules::{AcceptedField, Justification, RuleConfig, RuleSet, acceptance_rules, rules_to_yaml},
     server::ObjectView,
-    types::{Clock, FieldValue, VerdictKind},
+    types::{Clock, VerdictKind},
 };
 
 /// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
 pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (_, explained) = block_on(look_up(&arguments.object, &arguments.exporter, console))?;
     if explained.claims.iter().all(|claim| claim.differences.is_empty()) {
-        return Err(CliError::NothingToAccept(why_nothing_differs(&explained)));
+        return Err(why_nothing_differs(&explained).into());
     }
     let expires = Clock::system().now() + arguments.period;
     let expires = expires.round(Unit::Second).unwrap_or(expires).to_string();
@@ -45,23 +45,23 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
 
 fn accepted_fields(claims: &[ClaimView]) -> impl Iterator<Item = AcceptedField<'_>> {
     claims.iter().flat_map(|claim| {
-        let (group, kind, namespace, name) = claim.object_key();
+        let ObjectName { group, kind, namespace, name } = claim.object_name();
         claim.differences.iter().map(move |difference| {
-            let (path, value) = (&*difference.path, FieldValue::from_text(&difference.actual));
-            AcceptedField { group, kind, namespace, name, path, value }
+            let value = difference.actual_value();
+            AcceptedField { group, kind, namespace, name, path: &difference.path, value }
         })
     })
 }
 
-fn why_nothing_differs(explained: &ObjectView<'static>) -> String {
+fn why_nothing_differs(explained: &ObjectView<'static>) -> NothingToAccept {
     let object = display_name(explained);
     let declared = || explained.claims.iter().filter(|claim| claim.is_declared());
     if let Some(unknown) = declared().find(|claim| claim.verdict.known() == Some(VerdictKind::Unknown)) {
         let reason = unknown.unknown_reason().unwrap_or_default();
-        return format!("{object} cannot be compared with {}, {reason}", unknown.source);
+        return NothingToAccept::NotCompared { object, baseline: unknown.source.to_string(), reason };
     }
     if declared().next().is_none() {
-        return format!("no source declares {object}");
+        return NothingToAccept::NotDeclared { object };
     }
-    format!("{object} matches its declared state, or rules already accept the difference")
+    NothingToAccept::InSync { object }
 }

@@ -13,10 +13,10 @@ use kube::Client;
 use super::error::CliError;
 use crate::{
     app::telemetry::LogFormat,
-    config::{LogLevel, Overrides, ShownResources, is_namespace},
+    config::{LogLevel, Overrides, ShownResources},
     diff::Algorithm,
     server::{Auth, WebConfig},
-    types::{Scope, Selector, SelectorError, Source},
+    types::{Scope, Selector, SelectorError, Source, is_label_prefix, is_namespace},
     watch::{ClusterConnection, RequiredPermission},
 };
 
@@ -414,6 +414,12 @@ pub(super) struct RunArgs {
         default_value = ":10374", value_parser = ListenAddress::parse
     )]
     pub(super) listen: ListenAddress,
+    /// Address to serve only /livez and /readyz on, in plain HTTP, so that no other client can delay probes.
+    #[arg(
+        long = "web.health-address", value_name = "[HOST]:PORT", env = "DRIFT_WEB_HEALTH_ADDRESS",
+        value_parser = ListenAddress::parse
+    )]
+    pub(super) health_address: Option<ListenAddress>,
     /// Where baselines are read from [default: annotation].
     #[arg(long, value_name = "NAME,…", env = "DRIFT_SOURCES", value_delimiter = ',')]
     pub(super) sources: Option<Vec<Source>>,
@@ -666,8 +672,7 @@ fn baseline_name(text: &str) -> Result<String, ArgError> {
 }
 
 fn label_prefix(text: &str) -> Result<String, ArgError> {
-    let is_dns_name = text.len() <= 253 && text.split('.').all(is_namespace);
-    if is_dns_name {
+    if is_label_prefix(text) {
         Ok(text.to_owned())
     } else {
         Err(ArgError::Expected("a DNS name, such as tfdrift.jin.dev"))
@@ -830,7 +835,7 @@ mod tests {
             (&["--metrics.health="], true, true),
         ] {
             let file = format!("metrics: {{health: {in_file}}}\n");
-            let settings = load(&file, &overrides(flags)).unwrap().settings;
+            let settings = load(&file, &overrides(flags), jiff::Timestamp::UNIX_EPOCH).unwrap().settings;
             assert_eq!(settings.health_series, expected, "{flags:?} {in_file}");
         }
     }

@@ -34,7 +34,7 @@ use crate::{
     sources::terraform::random_key,
     types::{Clock, Kind, Selector, WatchMode},
     watch::{
-        WatcherConfig, client_from, client_from_kubeconfig, context_namespace, find_kind, object_url,
+        WatcherConfig, client_from, client_from_kubeconfig, context_namespace, object_url, resolve_kind,
         root_cause, served_kinds,
     },
 };
@@ -179,7 +179,7 @@ async fn resolve_kinds(
 ) -> Result<Vec<Kind>, CliError> {
     let mut kinds = Vec::new();
     for (index, ResourceArg { kind, name }) in resources.iter().enumerate() {
-        let found = find_kind(client, kind).await?;
+        let found = resolve_kind(client, kind).await?;
         // `diff deploy web` names two kinds, but probably means deploy/web.
         let previous = index.checked_sub(1).map(|index| &resources[index]);
         let previous = previous.filter(|previous| previous.name.is_none() && name.is_none());
@@ -533,7 +533,7 @@ impl ClusterClient {
     /// An error concerns the cluster, not only this object.
     pub(super) async fn get(&self, object: &ResourceTuple) -> Result<LiveLookup, CliError> {
         let ResourceTuple { kind, name } = object;
-        let found = find_kind(&self.client, kind).await;
+        let found = resolve_kind(&self.client, kind).await;
         let found = found.map_err(|source| CliError::Find { object: object.to_string(), source })?;
         let Some(found) = found else {
             return Ok(LiveLookup::Unavailable(format!("the cluster has no kind `{kind}`")));

@@ -7,7 +7,7 @@ use super::{
     args::DemoArgs,
     error::CliError,
     output::{OnHangup, serve_on_runtime, until_signal},
-    run::bind,
+    run::{LISTEN_FLAG, bind},
 };
 use crate::{
     app::{
@@ -31,7 +31,7 @@ fn max_connections(open_files: u64) -> usize {
 pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, CliError> {
     let log = telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
     serve_on_runtime(async {
-        let page = bind(&arguments.listen)?;
+        let page = bind(&arguments.listen, LISTEN_FLAG)?;
         let stop = CancellationToken::new();
         let speed = (!arguments.no_story).then_some(arguments.speed);
         let connections = max_connections(rlimit::increase_nofile_limit(OPEN_FILES).unwrap_or(0));

@@ -21,9 +21,9 @@ use super::{
     error::CliError,
     get::outcome,
     output::{Console, block_on, escape_control},
-    resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
+    resources::{ClaimView, ExporterStatus, FetchedClaim, fetch_claims},
 };
-use crate::types::{FieldPath, Segment, ShortText, ValueDigest, VerdictKind, WatchMode};
+use crate::types::{FieldPath, FieldValue, Segment, ShortText, ValueDigest, VerdictKind, WatchMode};
 
 pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (rows, outcome) = block_on(fetch(arguments, console))?;
@@ -42,7 +42,10 @@ pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome
     }
 }
 
-async fn fetch(arguments: &DiffArgs, console: &mut Console) -> Result<(Vec<ClaimRow>, Outcome), CliError> {
+async fn fetch(
+    arguments: &DiffArgs,
+    console: &mut Console,
+) -> Result<(Vec<FetchedClaim>, Outcome), CliError> {
     let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
     let resources = arguments.resources.clone();
     let selector = arguments.selector.as_ref();
@@ -58,7 +61,7 @@ async fn fetch(arguments: &DiffArgs, console: &mut Console) -> Result<(Vec<Claim
 }
 
 /// Lines for objects that were not found or could not be compared, which a diff cannot show.
-fn incomparable(query: &Query, rows: &[ClaimRow], status: &ExporterStatus) -> Vec<String> {
+fn incomparable(query: &Query, rows: &[FetchedClaim], status: &ExporterStatus) -> Vec<String> {
     let missing = query.targets.iter().filter(|target| !target.is_found).map(|target| &target.resource);
     // An object whose watch is down may exist.
     let missing = missing.filter(|resource| status.kind_down(resource).is_none());
@@ -108,7 +111,7 @@ impl ClaimDiff {
         });
         let changed_by = changed_by.unwrap_or_default();
         let fields = claim.differences.iter();
-        let fields = fields.map(|field| (&*field.path, [&*field.expected, &*field.actual]));
+        let fields = fields.map(|field| (&*field.path, [field.expected_value(), field.actual_value()]));
         let [declared, live] = both_as_yaml(&fields.collect::<Vec<_>>())?;
         Ok(Self { file_name, declared_by, changed_by, declared, live })
     }
@@ -219,10 +222,10 @@ struct FieldTree {
     elements: Vec<(ElementKeys, Self)>,
 }
 
-/// Both sides of a list of differences as YAML. An empty value is an absent field.
-fn both_as_yaml(fields: &[(&str, [&str; 2])]) -> Result<[String; 2], SerializeError> {
+/// Both sides of a list of differences as YAML.
+fn both_as_yaml(fields: &[(&str, [FieldValue; 2])]) -> Result<[String; 2], SerializeError> {
     let side = |index: usize, parser: fn(&[Segment]) -> ParseValue| {
-        as_yaml(fields.iter().map(|(path, values)| (*path, values[index])), parser)
+        as_yaml(fields.iter().map(|(path, values)| (*path, &values[index])), parser)
     };
     let [declared, live] = [side(0, parser_for)?, side(1, parser_for)?];
     if declared != live {
@@ -233,7 +236,7 @@ fn both_as_yaml(fields: &[(&str, [&str; 2])]) -> Result<[String; 2], SerializeEr
 }
 
 fn as_yaml<'a>(
-    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    fields: impl IntoIterator<Item = (&'a str, &'a FieldValue)>,
     parser_for: fn(&[Segment]) -> ParseValue,
 ) -> Result<String, SerializeError> {
     let mut object = FieldTree::default();
@@ -250,11 +253,14 @@ fn as_yaml<'a>(
 }
 
 impl FieldTree {
-    fn insert(&mut self, path: &[Segment], value: &str, parse: ParseValue) {
+    fn insert(&mut self, path: &[Segment], value: &FieldValue, parse: ParseValue) {
         let Some((first, rest)) = path.split_first() else {
-            // A removed and an added element may have the same path; an absent value does not overwrite the other one.
-            if !value.is_empty() {
-                self.value = Some(parse(value));
+            match value {
+                // A removed and an added element may have the same path; an absent value does not overwrite the other one.
+                FieldValue::Absent => {}
+                FieldValue::Null => self.value = Some(Value::Null),
+                FieldValue::Plain(text) | FieldValue::PartlyRedacted(text) => self.value = Some(parse(text)),
+                FieldValue::Redacted(digest) => self.value = Some(digest.to_string().into()),
             }
             return;
         };
@@ -266,9 +272,10 @@ impl FieldTree {
             Segment::Index(index) => {
                 self.fields.entry(format!("[{index}]")).or_default().insert(rest, value, parse);
             }
+            Segment::Value(_) if *value == FieldValue::Absent => {}
             Segment::Value(member) => {
-                let member = if value.is_empty() { "" } else { member };
-                self.element(&[("".into(), member.into())]).insert(&[], member, parse);
+                let element = self.element(&[("".into(), member.clone())]);
+                element.insert(&[], &FieldValue::Plain((&**member).into()), parse);
             }
             Segment::Element(keys) => self.element(keys).insert(rest, value, parse),
         }
@@ -331,7 +338,7 @@ fn parse_string(text: &str) -> Value {
     text.into()
 }
 
-/// The API returns strings without quotes and other values as JSON.
+/// The API returns strings without quotes and other values as JSON. Null is not among the plain texts.
 fn parse_typed(text: &str) -> Value {
     // Only JSON in the notation of the API is a value: `1.10`, `[ 1 ]` and `"a"` are strings.
     let is_api_notation = |value: &Value| {
@@ -339,8 +346,8 @@ fn parse_typed(text: &str) -> Value {
         match value {
             // The order of members may differ.
             Value::Object(_) | Value::Array(_) => written.len() == text.len(),
-            Value::String(_) => false,
-            Value::Null | Value::Bool(_) | Value::Number(_) => written == text,
+            Value::String(_) | Value::Null => false,
+            Value::Bool(_) | Value::Number(_) => written == text,
         }
     };
     serde_json::from_str(text).ok().filter(is_api_notation).unwrap_or_else(|| text.into())

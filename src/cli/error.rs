@@ -1,6 +1,6 @@
 //! Why a command fails. Exit codes follow from the variant.
 
-use std::{io, net::SocketAddr, path::PathBuf};
+use std::{fmt, io, net::SocketAddr, path::PathBuf};
 
 use super::{
     Outcome, args::ArgError, baseline::StateError, client::RequestError, diff::ExternalDiffError,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     app::AppError,
-    config::Problem,
+    config::ConfigProblem,
     rules::RuleProblem,
     watch::{ApiError, ConnectError, PermissionError, root_cause},
 };
@@ -28,9 +28,9 @@ pub(super) enum CliError {
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
     #[error("{path} has {} problems", .problems.len())]
-    InvalidFile { path: PathBuf, problems: Vec<Problem> },
+    InvalidFile { path: PathBuf, problems: Vec<ConfigProblem> },
     #[error("{0}")]
-    InvalidOption(Box<Problem>),
+    InvalidOption(Box<ConfigProblem>),
     #[error(transparent)]
     Argument(#[from] ArgError),
     #[error("{file} excludes namespace `{namespace}`; choose another one with -n")]
@@ -41,11 +41,8 @@ pub(super) enum CliError {
     RedactionKey(#[source] io::Error),
     #[error("cannot listen: the host name has no address; choose another address with --web.listen-address")]
     NoAddress,
-    #[error(
-        "cannot listen on {address}: {}; choose another address with --web.listen-address",
-        in_use(source)
-    )]
-    Listen { address: SocketAddr, source: io::Error },
+    #[error("cannot listen on {address}: {}; choose another address with {flag}", in_use(source))]
+    Listen { flag: &'static str, address: SocketAddr, source: io::Error },
     #[error("stopped without waiting: received a second signal ({0})")]
     SecondSignal(&'static str),
     #[error(transparent)]
@@ -64,15 +61,25 @@ pub(super) enum CliError {
     Get { object: String, source: Box<kube::Error> },
     #[error(transparent)]
     Request(#[from] RequestError),
-    #[error("cannot list {kind}: {message}{hint}")]
-    NotListed { kind: String, message: String, hint: &'static str },
+    #[error("cannot list {}: {message}{}", kind.as_deref().unwrap_or("any kind"), suffix(hint.as_ref()))]
+    NotListed {
+        /// None if no kind can be listed.
+        kind: Option<String>,
+        /// As the API server or the exporter reports it.
+        message: String,
+        hint: Option<ListHint>,
+    },
     #[error("cannot watch for changes: {0} has stopped")]
     Stopped(String),
-    /// With the detail of the response, and the gaps of the exporter.
-    #[error("{detail}{gaps}")]
-    ObjectNotFound { detail: String, gaps: String },
+    #[error("{detail}{}", suffix(gaps.as_ref()))]
+    ObjectNotFound {
+        /// As the exporter reports it.
+        detail: String,
+        /// What the exporter could not read, where the object may be.
+        gaps: Option<String>,
+    },
     #[error("nothing to accept: {0}")]
-    NothingToAccept(String),
+    NothingToAccept(#[from] NothingToAccept),
     #[error("the generated rule is invalid: {0}; please report this bug in drift-exporter")]
     GeneratedRule(Box<RuleProblem>),
     #[error(transparent)]
@@ -83,6 +90,26 @@ pub(super) enum CliError {
     ExternalDiff(#[from] ExternalDiffError),
 }
 
+/// What a user can do if the API server forbids a list.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum ListHint {
+    #[error("use -n NAMESPACE with a namespace that you may read")]
+    OneNamespace,
+    #[error("`kubectl auth can-i --list` lists your permissions")]
+    Permissions,
+}
+
+/// Why an object has no differences that a rule could accept.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NothingToAccept {
+    #[error("{object} cannot be compared with {baseline}, {reason}")]
+    NotCompared { object: String, baseline: String, reason: String },
+    #[error("no source declares {object}")]
+    NotDeclared { object: String },
+    #[error("{object} matches its declared state, or rules already accept the difference")]
+    InSync { object: String },
+}
+
 impl CliError {
     pub(super) fn outcome(&self) -> Outcome {
         match self {
@@ -91,6 +118,11 @@ impl CliError {
             _ => Outcome::Error,
         }
     }
+}
+
+/// The last part of a message, after a semicolon.
+fn suffix<T: fmt::Display>(part: Option<&T>) -> String {
+    part.map(|part| format!("; {part}")).unwrap_or_default()
 }
 
 fn in_use(error: &io::Error) -> String {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     server::{DeclaredByView, DifferenceView, ObjectView, Word},
-    types::{Source, WatchMode},
+    types::{FieldValue, KeyedDigest, Source, WatchMode},
 };
 
 pub(super) fn run(arguments: &ExplainArgs, console: &mut Console) -> Result<Outcome, CliError> {
@@ -48,7 +48,6 @@ pub(super) async fn look_up(
             // Unless nothing can be found because a kind is unknown or cannot be listed.
             outcome(&query, &[], &status)?;
             let gaps = status.gap_summary().filter(|_| query.exporter.is_in_process());
-            let gaps = gaps.map(|gaps| format!("; {gaps}")).unwrap_or_default();
             return Err(CliError::ObjectNotFound { detail, gaps });
         }
     };
@@ -129,14 +128,14 @@ fn format_claim(text: &mut String, claim: &ClaimView) {
 }
 
 fn format_difference(text: &mut String, difference: &DifferenceView<'_>) {
-    let DifferenceView { path, expected, actual, actor, manager, onset, rules, ignored_by, .. } = difference;
-    let quoted = |value: &str| match value {
-        "" => "nothing".to_owned(),
-        // A value cannot forge lines of this output, and blanks at its ends are visible.
-        value if value.trim() != value || value.contains(char::is_control) => format!("{value:?}"),
-        value => value.to_owned(),
-    };
-    let _ = writeln!(text, "  {path}: {} is declared, {} is there", quoted(expected), quoted(actual));
+    let DifferenceView { path, actor, manager, onset, rules, ignored_by, .. } = difference;
+    let (expected, actual) = (difference.expected_value(), difference.actual_value());
+    let _ = writeln!(
+        text,
+        "  {path}: {} is declared, {} is there",
+        format_value(&expected),
+        format_value(&actual)
+    );
     let manager = manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
     let since = onset.map(|onset| format!(", {}", format_time(onset))).unwrap_or_default();
     let _ = writeln!(text, "    by {actor}{manager}{since}");
@@ -144,6 +143,27 @@ fn format_difference(text: &mut String, difference: &DifferenceView<'_>) {
         let _ = writeln!(text, "    does not count by rule {rule}");
     } else if !rules.join().is_empty() {
         let _ = writeln!(text, "    rules: {}", rules.join());
+    }
+}
+
+/// A plain text is quoted if it reads like another form. A value cannot forge lines of this output, and blanks at its ends are
+/// visible.
+fn format_value(value: &FieldValue) -> String {
+    let imitates_another = match value {
+        FieldValue::Absent => return "nothing".to_owned(),
+        FieldValue::Plain(text) if text.is_empty() => false,
+        FieldValue::Plain(text) => {
+            matches!(&**text, "nothing" | "null")
+                || text.starts_with('"')
+                || KeyedDigest::is_imitated_by(text)
+        }
+        FieldValue::Null | FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => false,
+    };
+    let text = value.text();
+    if imitates_another || text.trim() != text || text.contains(char::is_control) {
+        format!("{text:?}")
+    } else {
+        text.into_owned()
     }
 }
 

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use futures_util::FutureExt as _;
 use http_body::Frame;
 use http_body_util::BodyExt as _;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -18,13 +18,13 @@ use super::{
     Outcome,
     args::{GetArgs, OutputFormat, ResourceArg},
     client::{ExporterClient, NamespaceScope, Query, QueryTarget, RequestError},
-    error::CliError,
+    error::{CliError, ListHint},
     output::{Console, block_on, escape_control, escape_control_in_json},
-    resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
+    resources::{ClaimView, ExporterStatus, FetchedClaim, ObjectName, fetch_claims},
 };
 use crate::{
     server::{DeclaredByView, ListView, Word},
-    types::{Clock, ClosedSet, Severity, VerdictKind, WatchMode},
+    types::{Clock, ClosedSet, Severity, VerdictKind, WatchMode, format_age},
 };
 
 pub(super) fn run(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliError> {
@@ -42,7 +42,7 @@ async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliE
     let (rows, gaps) = fetch_claims(&mut query).await?;
     let status = ExporterStatus::fetch(&query, gaps).await?;
     let outcome = outcome(&query, &rows, &status)?;
-    let shown: Vec<&ClaimRow> = rows.iter().filter(|row| is_shown(&row.claim, arguments)).collect();
+    let shown: Vec<&FetchedClaim> = rows.iter().filter(|row| is_shown(&row.claim, arguments)).collect();
     let mut printer = Printer::new(arguments, &query);
     printer.print_list(&shown, console)?;
     let claims: Vec<&ClaimView> = rows.iter().map(|row| &row.claim).collect();
@@ -60,7 +60,7 @@ async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliE
 /// unknown or cannot be watched.
 pub(super) fn outcome(
     query: &Query,
-    rows: &[ClaimRow],
+    rows: &[FetchedClaim],
     status: &ExporterStatus,
 ) -> Result<Outcome, CliError> {
     let missing = || query.targets.iter().filter(|target| !target.is_found);
@@ -71,12 +71,15 @@ pub(super) fn outcome(
     let all_down = status.all_down().filter(|_| rows.is_empty() && query.exporter.is_in_process());
     if let Some(message) = all_down {
         let hint = match (status.all_forbidden(), &query.scope) {
-            (false, _) => "",
-            (true, NamespaceScope::All) => "; use -n NAMESPACE with a namespace that you may read",
-            (true, _) => "; `kubectl auth can-i --list` lists your permissions",
+            (false, _) => None,
+            (true, NamespaceScope::All) => Some(ListHint::OneNamespace),
+            (true, _) => Some(ListHint::Permissions),
         };
         let requested = missing().find_map(|target| kind_down(&target.resource));
-        let (kind, message) = requested.unwrap_or_else(|| ("any kind".to_owned(), message.to_owned()));
+        let (kind, message) = match requested {
+            Some((kind, message)) => (Some(kind), message),
+            None => (None, message.to_owned()),
+        };
         return Err(CliError::NotListed { kind, message, hint });
     }
     let subject = if query.exporter.is_in_process() { "the settings watch" } else { "the exporter watches" };
@@ -86,7 +89,7 @@ pub(super) fn outcome(
         }
         // If other targets have claims, the summary of gaps names this kind.
         if let Some((kind, message)) = kind_down(resource).filter(|_| rows.is_empty()) {
-            return Err(CliError::NotListed { kind, message, hint: "" });
+            return Err(CliError::NotListed { kind: Some(kind), message, hint: None });
         }
     }
     // The label filter may drop a named object that was found.
@@ -104,7 +107,7 @@ fn is_shown(claim: &ClaimView, arguments: &GetArgs) -> bool {
 /// `3 of 57 declared objects drifted (1 critical, 2 warning), 1 unknown, 2 in flight`.
 fn summary(claims: &[&ClaimView]) -> String {
     let declared = || claims.iter().copied().filter(|claim| claim.is_declared());
-    let objects: BTreeSet<_> = declared().map(ClaimView::object_key).collect();
+    let objects: BTreeSet<_> = declared().map(ClaimView::object_name).collect();
     if objects.is_empty() {
         return match claims.len() {
             0 => "nothing found".to_owned(),
@@ -114,7 +117,7 @@ fn summary(claims: &[&ClaimView]) -> String {
     // An object with several claims counts with its highest severity.
     let mut drifted: BTreeMap<_, Option<Severity>> = BTreeMap::new();
     for claim in declared().filter(|claim| claim.is_drifted()) {
-        let worst = drifted.entry(claim.object_key()).or_default();
+        let worst = drifted.entry(claim.object_name()).or_default();
         *worst = (*worst).max(claim.severity.as_ref().and_then(Word::known));
     }
     let of_severity = |severity| drifted.values().filter(|worst| **worst == Some(severity)).count();
@@ -126,7 +129,7 @@ fn summary(claims: &[&ClaimView]) -> String {
     let undecided = [VerdictKind::Unknown, VerdictKind::InFlight].map(|verdict| {
         let of_verdict: BTreeSet<_> = declared()
             .filter(|claim| claim.verdict.known() == Some(verdict))
-            .map(ClaimView::object_key)
+            .map(ClaimView::object_name)
             .collect();
         let verdict = verdict.as_str().replace('_', " ");
         if of_verdict.is_empty() { String::new() } else { format!(", {} {verdict}", of_verdict.len()) }
@@ -155,7 +158,7 @@ impl Printer {
         Self { format: arguments.output, table, clock, namespace }
     }
 
-    fn print_list(&mut self, rows: &[&ClaimRow], console: &mut Console) -> Result<(), CliError> {
+    fn print_list(&mut self, rows: &[&FetchedClaim], console: &mut Console) -> Result<(), CliError> {
         let text = match self.format {
             OutputFormat::Table | OutputFormat::Wide if rows.is_empty() => String::new(),
             OutputFormat::Table | OutputFormat::Wide => {
@@ -175,7 +178,7 @@ impl Printer {
         console.print(text)
     }
 
-    fn print_change(&mut self, row: &ClaimRow, console: &mut Console) -> Result<(), CliError> {
+    fn print_change(&mut self, row: &FetchedClaim, console: &mut Console) -> Result<(), CliError> {
         let text = match self.format {
             OutputFormat::Table | OutputFormat::Wide => {
                 self.table.fit([&row.claim]);
@@ -197,7 +200,7 @@ impl Printer {
     }
 }
 
-fn name_line(row: &ClaimRow) -> String {
+fn name_line(row: &FetchedClaim) -> String {
     escape_control(&row.claim.kubectl_name()).replace(['\n', '\t'], " ") + "\n"
 }
 
@@ -312,37 +315,25 @@ fn declaration(claim: &ClaimView, field: for<'a> fn(&'a DeclaredByView<'static>)
     claim.declared_by.first().map(field).unwrap_or_default().to_owned()
 }
 
-/// `45s`, `5m12s`, `3h`, `2d4h`, `40d`: `duration.HumanDuration` of apimachinery.
-fn format_age(age: SignedDuration) -> String {
-    let seconds = age.as_secs().max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let two_units = |large: i64, unit: &str, small: i64, small_unit: &str| {
-        if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{small_unit}") }
-    };
-    match () {
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two_units(minutes, "m", seconds % 60, "s"),
-        () if hours < 3 => format!("{minutes}m"),
-        () if hours < 8 => two_units(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if days < 8 => two_units(days, "d", hours % 24, "h"),
-        () if days < 2 * 365 => format!("{days}d"),
-        () => two_units(days / 365, "y", days % 365, "d"),
-    }
-}
-
 /// The pause after a list with a label filter, which also lists each kind in the cluster.
 const LABEL_FILTER_PAUSE: Duration = Duration::from_secs(3);
 
-/// Namespace, name, kind, group and source.
-type ClaimKey = (String, String, String, String, String);
+/// Identifies a claim, and orders changes by the object.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct ClaimKey {
+    namespace: String,
+    name: String,
+    kind: String,
+    group: String,
+    source: String,
+}
 
 /// Lists again on each change and prints the claims that differ, until the reader closes the pipe.
 async fn watch(
     query: &mut Query,
     arguments: &GetArgs,
     mut changes: ChangeStream,
-    first: Vec<ClaimRow>,
+    first: Vec<FetchedClaim>,
     printer: &mut Printer,
     console: &mut Console,
 ) -> Result<(), CliError> {
@@ -384,12 +375,12 @@ fn printed(claim: &ClaimView) -> impl PartialEq {
     ((api_version, verdict, reason, drift_detected, onset, declared_by, blind_fields), rating)
 }
 
-fn by_key(rows: Vec<ClaimRow>) -> BTreeMap<ClaimKey, ClaimRow> {
-    let entry = |row: ClaimRow| {
-        let (group, kind, namespace, name) = row.claim.object_key();
+fn by_key(rows: Vec<FetchedClaim>) -> BTreeMap<ClaimKey, FetchedClaim> {
+    let entry = |row: FetchedClaim| {
+        let ObjectName { group, kind, namespace, name } = row.claim.object_name();
         let [namespace, name, kind, group, source] =
             [namespace, name, kind, group, row.claim.source.as_str()].map(str::to_owned);
-        ((namespace, name, kind, group, source), row)
+        (ClaimKey { namespace, name, kind, group, source }, row)
     };
     rows.into_iter().map(entry).collect()
 }
@@ -466,10 +457,10 @@ async fn retry<T>(
 
 #[cfg(test)]
 mod tests {
-    use jiff::{SignedDuration, Timestamp};
+    use jiff::Timestamp;
     use serde_json::json;
 
-    use super::{ClaimView, Table, format_age};
+    use super::{ClaimView, Table};
 
     fn claim(name: &str, verdict: &str, paths: &[&str]) -> ClaimView {
         let difference = |path| {
@@ -521,25 +512,6 @@ mod tests {
             ["spec.replicas,spec.paused", "kubernetes_deployment.web", "ops/default/shop", "kubectl-edit"]
         {
             assert!(first.contains(part), "{part}: {wide}");
-        }
-    }
-
-    #[test]
-    fn ages_have_the_format_of_kubectl() {
-        for (seconds, expected) in [
-            (-5, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (312, "5m12s"),
-            (3600, "60m"),
-            (3 * 3600, "3h"),
-            (5 * 3600 + 1800, "5h30m"),
-            (30 * 3600, "30h"),
-            (52 * 3600, "2d4h"),
-            (40 * 86400, "40d"),
-            (800 * 86400, "2y70d"),
-        ] {
-            assert_eq!(format_age(SignedDuration::from_secs(seconds)), expected, "{seconds}");
         }
     }
 }

@@ -88,9 +88,7 @@ impl Hasher<'_> {
     fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), CliError> {
         let (kind, name) = match identity(object) {
             Ok(identity) => identity,
-            Err(field) => {
-                return self.print_problem(format_args!("{origin}: {field} is missing or not a string"));
-            }
+            Err(error) => return self.print_problem(format_args!("{origin}: {error}")),
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), self.prefix) {
@@ -110,17 +108,27 @@ impl Hasher<'_> {
     }
 }
 
-/// Kind and `namespace/name` of an object. The error is the field that is missing or not a string.
-fn identity(object: &Value) -> Result<(Kind, String), &'static str> {
-    let api_version = object["apiVersion"].as_str().ok_or("apiVersion")?;
-    let kind = object["kind"].as_str().ok_or("kind")?;
-    let name = printable(object["metadata"]["name"].as_str().ok_or("metadata.name")?);
+#[derive(Debug, thiserror::Error)]
+#[error("{field} is missing or not a string")]
+struct NoIdentity {
+    field: &'static str,
+}
+
+/// Kind and `namespace/name` of an object.
+fn identity(object: &Value) -> Result<(Kind, String), NoIdentity> {
+    let api_version = string(&object["apiVersion"], "apiVersion")?;
+    let kind = string(&object["kind"], "kind")?;
+    let name = printable(string(&object["metadata"]["name"], "metadata.name")?);
     let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind =
         Kind { namespaced: namespace.is_some(), ..Kind::undiscovered(group, version, &printable(kind)) };
     let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{}/{name}", printable(namespace)));
     Ok((kind, name))
+}
+
+fn string<'a>(value: &'a Value, field: &'static str) -> Result<&'a str, NoIdentity> {
+    value.as_str().ok_or(NoIdentity { field })
 }
 
 /// Names from files must not control the terminal.

@@ -17,7 +17,8 @@ use tracing::info;
 use super::{Outcome, error::CliError};
 use crate::{
     app::AppError,
-    config::{LoadedSettings, Overrides, Problem, Settings, load, read_small_file},
+    config::{ConfigProblem, LoadedSettings, Overrides, Settings, load, read_small_file},
+    types::Clock,
 };
 
 /// The streams of a command. A command fails if it cannot write to them.
@@ -184,7 +185,7 @@ pub(super) fn load_settings(
 
 /// Without a file, only options can be invalid.
 pub(super) fn default_settings(overrides: &Overrides) -> Result<Settings, CliError> {
-    let loaded = load("", overrides);
+    let loaded = load("", overrides, Clock::system().now());
     Ok(loaded.map_err(|mut problems| CliError::InvalidOption(Box::new(problems.swap_remove(0))))?.settings)
 }
 
@@ -195,7 +196,7 @@ pub(super) fn parse_settings(
     overrides: &Overrides,
     console: &mut Console,
 ) -> Result<LoadedSettings, CliError> {
-    let loaded = load(text, overrides);
+    let loaded = load(text, overrides, Clock::system().now());
     let loaded = loaded.map_err(|problems| CliError::InvalidFile { path: path.to_owned(), problems })?;
     print_problems(path, "warning: ", &loaded.warnings, console)?;
     Ok(loaded)
@@ -209,13 +210,13 @@ pub(super) fn read_error(path: &Path, source: io::Error) -> CliError {
 pub(super) fn print_problems(
     path: &Path,
     level: &str,
-    problems: &[Problem],
+    problems: &[ConfigProblem],
     console: &mut Console,
 ) -> Result<(), CliError> {
     for problem in problems {
         let position =
             problem.position.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
-        let problem = Problem { position: None, ..problem.clone() };
+        let problem = ConfigProblem { position: None, ..problem.clone() };
         console.note(format_args!("{}{position}: {level}{problem}", path.display()))?;
     }
     Ok(())

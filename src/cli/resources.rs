@@ -27,7 +27,7 @@ use crate::{
 
 /// A claim of `/v1/resources`, with the JSON that it was read from, for `-o json`.
 #[derive(Debug)]
-pub(super) struct ClaimRow {
+pub(super) struct FetchedClaim {
     pub(super) claim: ClaimView,
     pub(super) json: Value,
 }
@@ -69,10 +69,21 @@ impl ClaimView {
         format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.resource_name)
     }
 
-    /// Group, kind, namespace and name.
-    pub(super) fn object_key(&self) -> (&str, &str, &str, &str) {
-        (self.group(), &self.kind, &self.namespace, &self.resource_name)
+    pub(super) fn object_name(&self) -> ObjectName<'_> {
+        let Self { kind, namespace, resource_name: name, .. } = self;
+        ObjectName { group: self.group(), kind, namespace, name }
     }
+}
+
+/// Identifies the object of a claim.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ObjectName<'a> {
+    /// Empty for the core group.
+    pub(super) group: &'a str,
+    pub(super) kind: &'a str,
+    /// Empty for cluster-scoped objects.
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
 }
 
 /// Percent-encodes a segment of a path or a value of a query.
@@ -104,7 +115,7 @@ pub(super) fn clear_unknown_onsets(json: &mut Value, list_started: Option<Timest
 /// Claims in the order of the query's targets, and kinds whose labels could not be read.
 pub(super) async fn fetch_claims(
     query: &mut Query,
-) -> Result<(Vec<ClaimRow>, Vec<CoverageGap>), RequestError> {
+) -> Result<(Vec<FetchedClaim>, Vec<CoverageGap>), RequestError> {
     let mut rows = if query.targets.is_empty() {
         fetch_scope(query, &query.scope, None).await?
     } else {
@@ -117,7 +128,7 @@ pub(super) async fn fetch_claims(
     Ok((rows, gaps))
 }
 
-async fn fetch_targets(query: &mut Query) -> Result<Vec<ClaimRow>, RequestError> {
+async fn fetch_targets(query: &mut Query) -> Result<Vec<FetchedClaim>, RequestError> {
     let mut rows = Vec::new();
     for index in 0..query.targets.len() {
         let QueryTarget { resource, scope, .. } = &query.targets[index];
@@ -136,7 +147,7 @@ async fn fetch_scope(
     query: &Query,
     scope: &NamespaceScope,
     resource: Option<&ResourceArg>,
-) -> Result<Vec<ClaimRow>, RequestError> {
+) -> Result<Vec<FetchedClaim>, RequestError> {
     let namespace = scope.namespace().unwrap_or("*");
     let mut path = format!("/v1/resources?namespace={}", percent_encode(namespace));
     if let Some(ResourceArg { kind, name }) = resource {
@@ -147,10 +158,10 @@ async fn fetch_scope(
         query.exporter.get_json(&path).await?;
     resources.iter_mut().for_each(|json| clear_unknown_onsets(json, query.list_started));
     let row = |json: Value| match ClaimView::deserialize(&json) {
-        Ok(claim) => Ok(ClaimRow { claim, json }),
+        Ok(claim) => Ok(FetchedClaim { claim, json }),
         Err(error) => Err(query.exporter.unexpected_response(error)),
     };
-    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<ClaimRow>, RequestError>>()?;
+    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<FetchedClaim>, RequestError>>()?;
     rows.retain(|row| *scope != NamespaceScope::ClusterScoped || row.claim.namespace.is_empty());
     Ok(rows)
 }
@@ -166,9 +177,18 @@ pub(super) struct LabelFilter {
     kinds: Vec<Kind>,
 }
 
-/// API version and kind.
-type KindKey = (String, String);
-type NamespacedName = (String, String);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct TypeMeta {
+    api_version: String,
+    kind: String,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NamespacedName {
+    /// Empty for cluster-scoped objects.
+    namespace: String,
+    name: String,
+}
 
 #[derive(Default)]
 struct MatchingObjects {
@@ -187,37 +207,41 @@ impl LabelFilter {
 
     /// Drops claims whose live object does not match or does not exist. Also drops kinds that the user may not list, and
     /// returns these.
-    async fn retain_matching(&mut self, rows: &mut Vec<ClaimRow>) -> Result<Vec<CoverageGap>, RequestError> {
-        let mut namespaces: BTreeMap<KindKey, BTreeSet<String>> = BTreeMap::new();
-        for row in &*rows {
-            namespaces.entry(kind_key(row)).or_default().insert(row.claim.namespace.to_string());
+    async fn retain_matching(
+        &mut self,
+        rows: &mut Vec<FetchedClaim>,
+    ) -> Result<Vec<CoverageGap>, RequestError> {
+        let mut namespaces: BTreeMap<TypeMeta, BTreeSet<String>> = BTreeMap::new();
+        for FetchedClaim { claim, .. } in &*rows {
+            namespaces.entry(TypeMeta::of(claim)).or_default().insert(claim.namespace.to_string());
         }
-        if !namespaces.keys().all(|key| find_kind(&self.kinds, key).is_some()) {
+        if !namespaces.keys().all(|object_type| object_type.find_in(&self.kinds).is_some()) {
             let discovered = served_kinds(&self.client, DISCOVERY_TIMEOUT).await;
             let discovered = discovered.map_err(|error| self.error(error))?;
             self.kinds = discovered.kinds.iter().map(|served| Kind::clone(&served.kind)).collect();
         }
-        let lists = stream::iter(namespaces).map(async |(key, namespaces)| {
-            let found = match find_kind(&self.kinds, &key) {
+        let lists = stream::iter(namespaces).map(async |(object_type, namespaces)| {
+            let found = match object_type.find_in(&self.kinds) {
                 Some(kind) => self.list_namespaces(kind, namespaces).await?,
                 // The cluster does not serve the kind.
                 None => MatchingObjects::default(),
             };
-            Ok::<_, RequestError>((key, found))
+            Ok::<_, RequestError>((object_type, found))
         });
-        let lists: Vec<(KindKey, MatchingObjects)> =
+        let lists: Vec<(TypeMeta, MatchingObjects)> =
             lists.buffer_unordered(CONCURRENT_LISTS).try_collect().await?;
         let mut gaps: Vec<CoverageGap> = Vec::new();
-        let mut matching: BTreeMap<KindKey, BTreeSet<NamespacedName>> = BTreeMap::new();
-        for (key, found) in lists {
+        let mut matching: BTreeMap<TypeMeta, BTreeSet<NamespacedName>> = BTreeMap::new();
+        for (object_type, found) in lists {
             if found.is_forbidden {
-                gaps.push(CoverageGap::new(format!("labels of {}", key.1), "forbidden"));
+                gaps.push(CoverageGap::new(format!("labels of {}", object_type.kind), "forbidden"));
             }
-            matching.insert(key, found.names);
+            matching.insert(object_type, found.names);
         }
-        rows.retain(|row| {
-            let name = (row.claim.namespace.to_string(), row.claim.resource_name.to_string());
-            matching.get(&kind_key(row)).is_some_and(|names| names.contains(&name))
+        rows.retain(|FetchedClaim { claim, .. }| {
+            let (namespace, name) = (claim.namespace.to_string(), claim.resource_name.to_string());
+            let names = matching.get(&TypeMeta::of(claim));
+            names.is_some_and(|names| names.contains(&NamespacedName { namespace, name }))
         });
         gaps.sort();
         Ok(gaps)
@@ -252,8 +276,9 @@ impl LabelFilter {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         };
-        let name = |metadata: ObjectMeta| {
-            (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default())
+        let name = |metadata: ObjectMeta| NamespacedName {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
         };
         match objects.list_metadata(&ListParams::default().labels(&self.selector.to_string())).await {
             Ok(list) => {
@@ -287,12 +312,14 @@ pub(super) enum ListError {
     Api { kind: String, source: Box<kube::Error> },
 }
 
-fn kind_key(row: &ClaimRow) -> KindKey {
-    (row.claim.api_version.to_string(), row.claim.kind.to_string())
-}
+impl TypeMeta {
+    fn of(claim: &ClaimView) -> Self {
+        Self { api_version: claim.api_version.to_string(), kind: claim.kind.to_string() }
+    }
 
-fn find_kind<'a>(kinds: &'a [Kind], (api_version, name): &KindKey) -> Option<&'a Kind> {
-    kinds.iter().find(|kind| kind.api_version() == *api_version && *kind.kind == **name)
+    fn find_in<'a>(&self, kinds: &'a [Kind]) -> Option<&'a Kind> {
+        kinds.iter().find(|kind| *kind.kind == *self.kind && kind.api_version() == self.api_version)
+    }
 }
 
 /// Short names of built-in kinds (`kubectl api-resources`). The API of the exporter does not resolve them.

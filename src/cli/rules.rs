@@ -17,9 +17,9 @@ use super::{
     output::{Console, load_settings, read_error},
 };
 use crate::{
-    config::{Overrides, Problem, read_yaml},
+    config::{ConfigProblem, Overrides, read_yaml},
     diff::class_of,
-    rules::{ObjectView, Rule, RuleOrigin, RuleSet},
+    rules::{RatedObject, Rule, RuleOrigin, RuleSet, ValueSpec},
     types::{
         Actor, Advice, Clock, Difference, Expectation, FieldClass, FieldManager, FieldPath, FieldValue,
         Finding, Kind, KindError, ObjectKey, PathError, Severity, Source, WantedKind,
@@ -102,7 +102,7 @@ fn read_cases(path: &Path) -> Result<TestFile, CliError> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TestFileError {
     #[error("{file}: {problem}")]
-    Malformed { file: PathBuf, problem: Box<Problem> },
+    Malformed { file: PathBuf, problem: Box<ConfigProblem> },
     #[error("{0} has no cases")]
     NoCases(PathBuf),
     #[error("{file}: case {case}: {source}")]
@@ -157,12 +157,27 @@ struct TestDifference {
     source: Option<Source>,
     field: Option<FieldClass>,
     #[serde(default)]
-    expected: String,
+    expected: CaseValue,
     #[serde(default)]
-    actual: String,
+    actual: CaseValue,
     manager: Option<Box<str>>,
     #[serde(default)]
     subresource: Box<str>,
+}
+
+/// A text as `match.values` has it, or null. Without the key the field is absent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "Option<ValueSpec>")]
+struct CaseValue(FieldValue);
+
+impl From<Option<ValueSpec>> for CaseValue {
+    fn from(value: Option<ValueSpec>) -> Self {
+        Self(match value {
+            None => FieldValue::Null,
+            Some(ValueSpec(text)) if text == FieldValue::EMPTY => FieldValue::Plain(Box::default()),
+            Some(ValueSpec(text)) => FieldValue::non_empty(text),
+        })
+    }
 }
 
 /// Fields that are not set are not checked.
@@ -235,13 +250,12 @@ impl TestCase {
             subresource: difference.subresource.clone(),
             time: None,
         });
-        let [expected, actual] =
-            [&difference.expected, &difference.actual].map(|text| FieldValue::from_text(text));
+        let [expected, actual] = [&difference.expected, &difference.actual].map(|value| value.0.clone());
         let finding = Finding { path, class, expected, actual, owner };
         let labels: Vec<(Box<str>, Box<str>)> = labels.clone().into_iter().collect();
         let source = difference.source.unwrap_or(Source::Annotation);
         let object =
-            ObjectView { key: &key, labels: &labels, muted_paths: "", source, autoscaled: *autoscaled };
+            RatedObject { key: &key, labels: &labels, muted_paths: None, source, autoscaled: *autoscaled };
         Ok(rules.rate(&object, finding, now))
     }
 }

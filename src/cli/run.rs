@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     app::{
-        self, ExporterDeps, SettingsSource,
+        self, ExporterDeps, Listeners, SettingsSource,
         telemetry::{self, LogHandle},
     },
     config::{FileWatch, LoadedSettings, Overrides, Settings},
@@ -24,6 +24,9 @@ use crate::{
     types::Clock,
     watch::{WatcherConfig, client_from},
 };
+
+/// The flag of the address to serve on.
+pub(super) const LISTEN_FLAG: &str = "--web.listen-address";
 
 pub(super) fn run(arguments: RunArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let overrides = arguments.overrides();
@@ -60,7 +63,11 @@ async fn serve(
     log: LogHandle,
 ) -> Result<Outcome, CliError> {
     let client = client_from(&arguments.cluster.connection()).await?;
-    let listener = bind(&arguments.listen)?;
+    let bind_health = |address| bind(address, "--web.health-address");
+    let listeners = Listeners {
+        web: bind(&arguments.listen, LISTEN_FLAG)?,
+        health: arguments.health_address.as_ref().map(bind_health).transpose()?,
+    };
     let stop = CancellationToken::new();
     let parts = ExporterDeps {
         auth: web.auth(&client),
@@ -75,17 +82,18 @@ async fn serve(
         history_file: arguments.history_file,
         stop: stop.clone(),
     };
-    until_signal(app::run(parts, listener), &stop, OnHangup::Reload).await
+    until_signal(app::run(parts, listeners), &stop, OnHangup::Reload).await
 }
 
-pub(super) fn bind(address: &ListenAddress) -> Result<TcpListener, CliError> {
+/// `flag` is the one that chooses another address.
+pub(super) fn bind(address: &ListenAddress, flag: &'static str) -> Result<TcpListener, CliError> {
     let mut failure = CliError::NoAddress;
     for candidate in &address.candidates {
         match listen(*candidate) {
             Ok(listener) => return Ok(listener),
             Err(source) => {
                 let is_in_use = source.kind() == io::ErrorKind::AddrInUse;
-                failure = CliError::Listen { address: *candidate, source };
+                failure = CliError::Listen { flag, address: *candidate, source };
                 if is_in_use {
                     break;
                 }

@@ -206,7 +206,8 @@ pub struct TeamRulesEntry {
 pub struct MetricsEntry {
     /// Objects that have series of their own: all that take part (`tracked`, the usual), or only those that drift.
     pub resources: Option<ShownResources>,
-    /// Most series of single objects; those of drifted objects come first. Without it: 200000.
+    /// Most series of single objects; critical drift comes first, then other drift, and namespaces share the limit equally. Without
+    /// it: 200000.
     #[schemars(range(min = 1))]
     pub max_series: Option<usize>,
     /// Labels of objects that their series have too, for routing: `team`. Characters that a series' label cannot have become `_`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     ManifestLocations, Overrides, Prices, ReleaseLocations, Settings, ShownLabel, StateLocations,
@@ -11,14 +11,13 @@ use super::{
         AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry,
         StatusHashEntry, TeamRulesEntry, TerraformEntry, TerraformJobsEntry,
     },
-    settings::is_label_name,
-    yaml::{Problem, read_yaml, with_positions},
+    yaml::{ConfigProblem, read_yaml, with_positions},
 };
 use crate::{
     rules::{RuleConfig, RuleProblem, RuleSet},
     types::{
         Algorithm, FieldPath, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind,
+        WantedKind, is_label_name, is_label_prefix, is_namespace,
     },
 };
 
@@ -26,11 +25,11 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct LoadedSettings {
     pub settings: Settings,
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<ConfigProblem>,
 }
 
-/// Validates the text of a settings file. An empty file means the defaults.
-pub fn load(text: &str, overrides: &Overrides) -> Result<LoadedSettings, Vec<Problem>> {
+/// Validates the text of a settings file. An empty file means the defaults. Rules that have expired `now` cause no warnings.
+pub fn load(text: &str, overrides: &Overrides, now: Timestamp) -> Result<LoadedSettings, Vec<ConfigProblem>> {
     let file: Option<SettingsFile> = read_yaml(text).map_err(|problem| vec![problem])?;
     let file = file.unwrap_or_default();
     let mut problems = Vec::new();
@@ -39,34 +38,38 @@ pub fn load(text: &str, overrides: &Overrides) -> Result<LoadedSettings, Vec<Pro
     match settings(file, overrides, &mut problems) {
         Some(settings) if problems.is_empty() => {
             warnings.extend(unwatched_teams(&team_namespaces, &settings.scope()));
-            warnings.extend(settings.rules.warnings().iter().cloned().map(from_rule_problem));
+            warnings.extend(settings.rules.warnings(now).cloned().map(from_rule_problem));
             Ok(LoadedSettings { settings, warnings: with_positions(text, warnings) })
         }
         Some(_) | None => Err(with_positions(text, problems)),
     }
 }
 
-fn lower_case_kinds(entries: &[KindEntry]) -> Vec<Problem> {
+fn lower_case_kinds(entries: &[KindEntry]) -> Vec<ConfigProblem> {
     let warnings = entries.iter().enumerate().filter_map(|(at, entry)| {
         let first = entry.kind.chars().next().filter(char::is_ascii_lowercase)?;
         let suggestion = entry.kind.replacen(first, &first.to_ascii_uppercase().to_string(), 1);
         let message = format!("`{}`: names of kinds begin with an upper-case letter", entry.kind);
-        let problem = Problem::at(&format!("kinds[{at}].kind"), message);
-        Some(Problem { suggestion: Some(suggestion.into()), ..problem })
+        let problem = ConfigProblem::at(&format!("kinds[{at}].kind"), message);
+        Some(ConfigProblem { suggestion: Some(suggestion.into()), ..problem })
     });
     warnings.collect()
 }
 
-fn unwatched_teams(namespaces: &[String], watched: &Scope) -> Vec<Problem> {
+fn unwatched_teams(namespaces: &[String], watched: &Scope) -> Vec<ConfigProblem> {
     let unwatched = namespaces.iter().enumerate().filter(|(_, name)| !watched.has(name));
     let warnings = unwatched.map(|(at, name)| {
         let message = format!("`{name}` is not watched, so its rules are not read");
-        Problem::at(&format!("team_rules.namespaces[{at}]"), message)
+        ConfigProblem::at(&format!("team_rules.namespaces[{at}]"), message)
     });
     warnings.collect()
 }
 
-fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Problem>) -> Option<Settings> {
+fn settings(
+    file: SettingsFile,
+    overrides: &Overrides,
+    problems: &mut Vec<ConfigProblem>,
+) -> Option<Settings> {
     let defaults = Settings::default();
     check_namespaces("namespaces", &file.namespaces, problems);
     check_namespaces("excluded_namespaces", &file.excluded_namespaces, problems);
@@ -81,10 +84,10 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let status_hashes = entries.status_hash.map(|entries| status_hashes(&entries, problems));
     let terraform_jobs = file.terraform_jobs.as_ref().map(|entry| terraform_jobs(entry, problems));
     if sources.is_empty() {
-        problems.push(Problem::at("sources", "no source is enabled; want at least `annotation: {}`"));
+        problems.push(ConfigProblem::at("sources", "no source is enabled; want at least `annotation: {}`"));
     }
     if file.metrics.max_series == Some(0) {
-        problems.push(Problem::at("metrics.max_series", "0 would hide every series; want at least 1"));
+        problems.push(ConfigProblem::at("metrics.max_series", "0 would hide every series; want at least 1"));
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
     file.api.prices.iter().for_each(|prices| check_prices(prices, problems));
@@ -128,23 +131,23 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     })
 }
 
-fn grafana_url(url: &str, problems: &mut Vec<Problem>) -> Option<Box<str>> {
+fn grafana_url(url: &str, problems: &mut Vec<ConfigProblem>) -> Option<Box<str>> {
     let parsed = url.parse::<http::Uri>().ok();
     let is_http =
         |uri: &http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
     if url.contains('#') || !parsed.as_ref().is_some_and(is_http) {
         let message = format!("invalid URL `{url}`; want `https://grafana.example.com`");
-        problems.push(Problem::at("api.grafana_url", message));
+        problems.push(ConfigProblem::at("api.grafana_url", message));
         return None;
     }
     Some(url.trim_end_matches('/').into())
 }
 
-fn annotation_prefix(entry: &AnnotationEntry, problems: &mut Vec<Problem>) -> Option<Box<str>> {
+fn annotation_prefix(entry: &AnnotationEntry, problems: &mut Vec<ConfigProblem>) -> Option<Box<str>> {
     let prefix = entry.prefix.as_deref()?;
     if !is_label_prefix(prefix) {
         let message = format!("invalid prefix `{prefix}`; want a DNS name such as example.com");
-        problems.push(Problem::at("sources.annotation.prefix", message));
+        problems.push(ConfigProblem::at("sources.annotation.prefix", message));
     }
     Some(prefix.into())
 }
@@ -162,7 +165,7 @@ fn enabled_sources(entries: &SourcesEntry) -> Vec<Source> {
     enabled.into_iter().filter_map(|(source, is_enabled)| is_enabled.then_some(source)).collect()
 }
 
-fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
+fn kinds(entries: &[KindEntry], problems: &mut Vec<ConfigProblem>) -> Vec<WantedKind> {
     let mut kinds = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let key = |name: &str| format!("kinds[{at}].{name}");
@@ -175,13 +178,13 @@ fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> 
                 selector: selector.flatten(),
                 ..kind
             }),
-            Err(message) => problems.push(Problem::at(&format!("kinds[{at}]"), message)),
+            Err(message) => problems.push(ConfigProblem::at(&format!("kinds[{at}]"), message)),
         }
     }
     kinds
 }
 
-fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel> {
+fn shown_labels(keys: &[String], problems: &mut Vec<ConfigProblem>) -> Vec<ShownLabel> {
     let mut labels: Vec<ShownLabel> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
         let position = format!("metrics.labels[{at}]");
@@ -189,21 +192,21 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
             Ok(label) => match labels.iter().find(|other| other.name == label.name) {
                 Some(other) => {
                     let message = format!("`{key}` would become the same label as `{}`", other.key);
-                    problems.push(Problem::at(&position, message));
+                    problems.push(ConfigProblem::at(&position, message));
                 }
                 None => labels.push(label),
             },
-            Err(message) => problems.push(Problem::at(&position, message)),
+            Err(message) => problems.push(ConfigProblem::at(&position, message)),
         }
     }
     labels
 }
 
-fn check_prices(prices: &Prices, problems: &mut Vec<Problem>) {
+fn check_prices(prices: &Prices, problems: &mut Vec<ConfigProblem>) {
     let currency = prices.currency.as_str();
     if !(1..=8).contains(&currency.len()) || !currency.chars().all(|c| c.is_ascii_alphabetic()) {
         let message = format!("invalid currency `{currency}`; want letters such as EUR");
-        problems.push(Problem::at("api.prices.currency", message));
+        problems.push(ConfigProblem::at("api.prices.currency", message));
     }
     let given = [
         ("cpu_core_hour", prices.cpu_core_hour),
@@ -213,17 +216,17 @@ fn check_prices(prices: &Prices, problems: &mut Vec<Problem>) {
     ];
     if given.iter().all(|(_, price)| price.is_none()) {
         let message = "no price is set; want at least one, such as cpu_core_hour";
-        problems.push(Problem::at("api.prices", message));
+        problems.push(ConfigProblem::at("api.prices", message));
     }
     for (key, price) in given {
         if let Some(price) = price.filter(|price| !price.is_finite() || *price < 0.0) {
             let message = format!("invalid price `{price}`; want a number that is not negative");
-            problems.push(Problem::at(&format!("api.prices.{key}"), message));
+            problems.push(ConfigProblem::at(&format!("api.prices.{key}"), message));
         }
     }
 }
 
-fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> StateLocations {
+fn terraform(entry: &TerraformEntry, problems: &mut Vec<ConfigProblem>) -> StateLocations {
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
     let lock_max_age = duration("sources.terraform.lock_max_age", entry.lock_max_age.as_deref(), problems);
     let defaults = StateLocations::default();
@@ -235,11 +238,11 @@ fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> StateLocati
     }
 }
 
-fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestLocations {
+fn manifest(entry: &ManifestEntry, problems: &mut Vec<ConfigProblem>) -> ManifestLocations {
     check_namespaces("sources.manifest.namespace", entry.namespace.as_slice(), problems);
     if entry.paths.is_empty() {
         let message = "no path is set; want at least one file or directory";
-        problems.push(Problem::at("sources.manifest.paths", message));
+        problems.push(ConfigProblem::at("sources.manifest.paths", message));
     }
     let defaults = ManifestLocations::default();
     ManifestLocations {
@@ -248,7 +251,7 @@ fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestLocat
     }
 }
 
-fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> ReleaseLocations {
+fn helm(entry: &HelmEntry, problems: &mut Vec<ConfigProblem>) -> ReleaseLocations {
     check_namespaces("sources.helm.namespaces", &entry.namespaces, problems);
     let pending_max_age =
         duration("sources.helm.pending_max_age", entry.pending_max_age.as_deref(), problems);
@@ -262,7 +265,7 @@ fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> ReleaseLocations {
 fn team_rules(
     entry: &TeamRulesEntry,
     prefix: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<TeamRulesSettings> {
     check_namespaces("team_rules.namespaces", &entry.namespaces, problems);
     let selector = match &entry.selector {
@@ -272,13 +275,12 @@ fn team_rules(
     Some(TeamRulesSettings { scope: Scope::new(&entry.namespaces, &[]), selector })
 }
 
-fn terraform_jobs(entry: &TerraformJobsEntry, problems: &mut Vec<Problem>) -> TerraformJobSpec {
+fn terraform_jobs(entry: &TerraformJobsEntry, problems: &mut Vec<ConfigProblem>) -> TerraformJobSpec {
     check_namespaces("terraform_jobs.namespaces", &entry.namespaces, problems);
     let defaults = entry.label.as_deref().map(TerraformJobSpec::labelled).unwrap_or_default();
-    let is_valid = |label: &str| is_label_name(label) && label.matches('/').count() <= 1;
-    if let Some(label) = entry.label.as_deref().filter(|label| !is_valid(label)) {
+    if let Some(label) = entry.label.as_deref().filter(|label| !is_label_name(label)) {
         let message = format!("invalid label name `{label}`; want for example example.com/workspace");
-        problems.push(Problem::at("terraform_jobs.label", message));
+        problems.push(ConfigProblem::at("terraform_jobs.label", message));
     }
     let selector = match &entry.selector {
         Some(text) => parse_selector("terraform_jobs.selector", text, problems),
@@ -288,35 +290,39 @@ fn terraform_jobs(entry: &TerraformJobsEntry, problems: &mut Vec<Problem>) -> Te
     TerraformJobSpec { objects: WantedKind { scope, selector, ..defaults.objects }, label: defaults.label }
 }
 
-fn status_hashes(entries: &[StatusHashEntry], problems: &mut Vec<Problem>) -> Vec<StatusHashSpec> {
+fn status_hashes(entries: &[StatusHashEntry], problems: &mut Vec<ConfigProblem>) -> Vec<StatusHashSpec> {
     let validate = |(at, entry)| status_hash(&format!("sources.status_hash[{at}]"), entry, problems);
     entries.iter().enumerate().filter_map(validate).collect()
 }
 
-fn status_hash(prefix: &str, entry: &StatusHashEntry, problems: &mut Vec<Problem>) -> Option<StatusHashSpec> {
+fn status_hash(
+    prefix: &str,
+    entry: &StatusHashEntry,
+    problems: &mut Vec<ConfigProblem>,
+) -> Option<StatusHashSpec> {
     let key = |name: &str| format!("{prefix}.{name}");
     check_namespaces(&key("namespaces"), &entry.namespaces, problems);
     let selector = entry.selector.as_deref().map(|text| parse_selector(&key("selector"), text, problems));
     let grace = duration(&key("grace"), entry.grace.as_deref(), problems);
     let mut path = |name: &str, text: &Option<String>| {
         let parsed = FieldPath::from_json_path(text.as_deref()?);
-        parsed.map_err(|message| problems.push(Problem::at(&key(name), message))).ok()
+        parsed.map_err(|message| problems.push(ConfigProblem::at(&key(name), message))).ok()
     };
     let (recorded, hashed) = (path("recorded", &entry.recorded), path("hashed", &entry.hashed));
     let (phase, message) = (path("phase", &entry.phase), path("message", &entry.message));
     let outputs = path("outputs", &entry.outputs);
     let kind = WantedKind::parse(&entry.api_version, &entry.kind);
-    let kind = kind.map_err(|message| problems.push(Problem::at(prefix, message))).ok();
+    let kind = kind.map_err(|message| problems.push(ConfigProblem::at(prefix, message))).ok();
     let algorithm = status_hash_algorithm(&key("algorithm"), entry, problems);
     let (kind, algorithm) = (kind?, algorithm?);
     if entry.hashed.is_some() && algorithm != StatusHashAlgorithm::Hash(Algorithm::Sha256Jcs) {
         let message = format!("only sha256-jcs has a configurable field, not {}", algorithm.name());
-        problems.push(Problem::at(&key("hashed"), message));
+        problems.push(ConfigProblem::at(&key("hashed"), message));
     }
     let Some(recorded) = recorded.or_else(|| algorithm.default_path()) else {
         if entry.recorded.is_none() {
             let message = format!("missing field `recorded`: {} has no default", algorithm.name());
-            problems.push(Problem::at(prefix, message));
+            problems.push(ConfigProblem::at(prefix, message));
         }
         return None;
     };
@@ -342,12 +348,12 @@ fn status_hash(prefix: &str, entry: &StatusHashEntry, problems: &mut Vec<Problem
 fn status_hash_algorithm(
     key: &str,
     entry: &StatusHashEntry,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<StatusHashAlgorithm> {
     let (name, kind) = (entry.algorithm.as_str(), entry.kind.as_str());
     let Some(algorithm) = StatusHashAlgorithm::all().find(|algorithm| algorithm.name() == name) else {
         let names = StatusHashAlgorithm::all().map(StatusHashAlgorithm::name);
-        problems.push(Problem::unknown(key, "algorithm", name, names));
+        problems.push(ConfigProblem::unknown(key, "algorithm", name, names));
         return None;
     };
     let kinds: &[&str] = match algorithm {
@@ -360,59 +366,46 @@ fn status_hash_algorithm(
     };
     if !kinds.contains(&kind) {
         let message = format!("{name} supports {} only, not {kind}", kinds.join(" and "));
-        problems.push(Problem::at(key, message));
+        problems.push(ConfigProblem::at(key, message));
         return None;
     }
     Some(algorithm)
 }
 
-fn duration(key: &str, text: Option<&str>, problems: &mut Vec<Problem>) -> Option<SignedDuration> {
+fn duration(key: &str, text: Option<&str>, problems: &mut Vec<ConfigProblem>) -> Option<SignedDuration> {
     let text = text?;
     let parsed = text.parse().ok().filter(SignedDuration::is_positive);
     if parsed.is_none() {
-        problems.push(Problem::at(key, format!("invalid duration `{text}`; want for example 30m or 1h")));
+        problems
+            .push(ConfigProblem::at(key, format!("invalid duration `{text}`; want for example 30m or 1h")));
     }
     parsed
 }
 
 /// Returns none for an empty selector, which matches everything.
-fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Selector> {
+fn parse_selector(key: &str, text: &str, problems: &mut Vec<ConfigProblem>) -> Option<Selector> {
     match Selector::parse(text) {
         Ok(selector) => Some(selector).filter(|selector| !selector.is_empty()),
         Err(message) => {
-            problems.push(Problem::at(key, message));
+            problems.push(ConfigProblem::at(key, message));
             None
         }
     }
 }
 
-fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
+fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<ConfigProblem>) {
     for (at, name) in names.iter().enumerate() {
         if !is_namespace(name) {
             let message = format!("invalid namespace `{name}`; want lower-case letters, digits and `-` only");
-            problems.push(Problem::at(&format!("{key}[{at}]"), message));
+            problems.push(ConfigProblem::at(&format!("{key}[{at}]"), message));
         }
     }
 }
 
-/// Whether a text is a valid name of a namespace (RFC 1123 label).
-pub fn is_namespace(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len())
-        && name.chars().all(allowed)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-}
-
-/// Whether a text is a valid prefix of a label name (DNS subdomain).
-fn is_label_prefix(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_namespace)
-}
-
-fn from_rule_problem(problem: RuleProblem) -> Problem {
+fn from_rule_problem(problem: RuleProblem) -> ConfigProblem {
     let message = match &problem.rule {
         Some(rule) => format!("rule {rule}: {}", problem.message).into(),
         None => problem.message,
     };
-    Problem { suggestion: problem.suggestion, ..Problem::at(&problem.key, message) }
+    ConfigProblem { suggestion: problem.suggestion, ..ConfigProblem::at(&problem.key, message) }
 }

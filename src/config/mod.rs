@@ -9,10 +9,10 @@ mod yaml;
 
 pub use file::{LogLevel, Prices, SettingsFile, ShownResources, ShownValues};
 pub use file_watch::{FileVersion, FileWatch, read_small_file};
-pub use load::{LoadedSettings, is_namespace, load};
+pub use load::{LoadedSettings, load};
 pub use settings::{
     ManifestLocations, Overrides, ReleaseLocations, ReloadStatus, RuntimeConfig, Settings, ShownLabel,
     StateLocations, TeamRulesSettings,
 };
 pub use web::{ClientCertificates, Pem, RateLimit, TlsSettings, WebSettings, load_web};
-pub use yaml::{Position, Problem, read_yaml, with_positions};
+pub use yaml::{ConfigProblem, Position, describe_yaml_error, read_yaml, with_positions};

@@ -5,14 +5,14 @@ use std::{path::PathBuf, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Prices, Problem, ShownValues,
+    ConfigProblem, Prices, ShownValues,
     file::{LogLevel, ShownResources},
 };
 use crate::{
     rules::{RuleConfig, RuleSet},
     types::{
         Algorithm, Kind, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind, WatchConfig,
+        WantedKind, WatchConfig, is_label_name,
     },
 };
 
@@ -151,9 +151,9 @@ pub struct ReloadStatus {
     pub file: Option<PathBuf>,
     pub last_success: Timestamp,
     /// Problems of the current file. While there are any, the last valid settings stay in use.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
     /// Warnings about the settings in use.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<ConfigProblem>,
 }
 
 impl ReloadStatus {
@@ -322,10 +322,4 @@ impl ShownLabel {
         }
         Ok(Self { key: key.into(), name: name.into() })
     }
-}
-
-/// Whether a text has the characters and the length of a label name, with or without a prefix.
-pub(super) fn is_label_name(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    (1..=317).contains(&text.len()) && text.chars().all(allowed)
 }

@@ -12,7 +12,7 @@ use bcrypt::HashParts;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use super::yaml::{Problem, read_yaml, with_positions};
+use super::yaml::{ConfigProblem, read_yaml, with_positions};
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WebSettings {
@@ -195,7 +195,7 @@ const HEADERS: &[(&str, &[&str])] = &[
 ];
 
 /// Validates the text of a web configuration file. Relative paths in it are relative to `folder`.
-pub fn load_web(text: &str, folder: &Path) -> Result<WebSettings, Vec<Problem>> {
+pub fn load_web(text: &str, folder: &Path) -> Result<WebSettings, Vec<ConfigProblem>> {
     let file: Option<WebFile> = read_yaml(text).map_err(|problem| vec![problem])?;
     let file = file.unwrap_or_default();
     let mut validator = Validator { folder, problems: Vec::new() };
@@ -210,20 +210,20 @@ pub fn load_web(text: &str, folder: &Path) -> Result<WebSettings, Vec<Problem>> 
 
 struct Validator<'a> {
     folder: &'a Path,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 impl Validator<'_> {
     fn problem(&mut self, key: &str, message: impl fmt::Display) {
-        self.problems.push(Problem::at(key, message));
+        self.problems.push(ConfigProblem::at(key, message));
     }
 
     fn tls(&mut self, entry: TlsEntry) -> Option<TlsSettings> {
         let key = |name: &str| format!("tls_server_config.{name}");
-        let auth = non_empty(entry.client_auth_type);
-        let certificate = self.pem(non_empty(entry.cert_file), non_empty(entry.cert));
-        let private = self.pem(non_empty(entry.key_file), non_empty(entry.key));
-        let authorities = self.pem(non_empty(entry.client_ca_file), non_empty(entry.client_ca));
+        let auth = absent_if_empty(entry.client_auth_type);
+        let certificate = self.pem(absent_if_empty(entry.cert_file), absent_if_empty(entry.cert));
+        let private = self.pem(absent_if_empty(entry.key_file), absent_if_empty(entry.key));
+        let authorities = self.pem(absent_if_empty(entry.client_ca_file), absent_if_empty(entry.client_ca));
         let names = entry.client_allowed_sans.unwrap_or_default();
         if certificate.is_none() && private.is_none() && authorities.is_none() && auth.is_none() {
             return None;
@@ -236,7 +236,8 @@ impl Validator<'_> {
                 None
             })
         });
-        let (tls12, tls13) = self.versions(non_empty(entry.min_version), non_empty(entry.max_version));
+        let (tls12, tls13) =
+            self.versions(absent_if_empty(entry.min_version), absent_if_empty(entry.max_version));
         let cipher_suites = self.words(&key("cipher_suites"), entry.cipher_suites, CIPHER_SUITES);
         let curves = self.words(&key("curve_preferences"), entry.curve_preferences, CURVES);
         if let Some(mode) = client_certificates {
@@ -317,7 +318,7 @@ impl Validator<'_> {
     }
 
     fn unknown(&mut self, key: &str, word: &str, known: impl IntoIterator<Item = &'static str>) {
-        self.problems.push(Problem::unknown(key, "value", word, known));
+        self.problems.push(ConfigProblem::unknown(key, "value", word, known));
     }
 
     fn pem(&self, file: Option<String>, text: Option<String>) -> Option<Pem> {
@@ -390,6 +391,6 @@ impl Validator<'_> {
     }
 }
 
-fn non_empty(text: Option<String>) -> Option<String> {
+fn absent_if_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

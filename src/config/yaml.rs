@@ -29,7 +29,7 @@ impl Position {
 
 /// An error or a warning about a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub position: Option<Position>,
     /// `rules[2].match.paths[0]`; empty for the whole file.
     pub key: Box<str>,
@@ -38,7 +38,7 @@ pub struct Problem {
     pub suggestion: Option<Box<str>>,
 }
 
-impl Problem {
+impl ConfigProblem {
     pub fn whole(message: impl fmt::Display) -> Self {
         Self::at("", message)
     }
@@ -62,7 +62,9 @@ impl Problem {
 }
 
 /// `line 3, column 5: kinds[0].kindd: unknown field; did you mean `kind`?`
-impl fmt::Display for Problem {
+impl std::error::Error for ConfigProblem {}
+
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Position { line, column }) = self.position {
             write!(formatter, "line {line}, column {column}: ")?;
@@ -79,19 +81,19 @@ impl fmt::Display for Problem {
 }
 
 /// Deserializes YAML. Errors are phrased for readers who know YAML and not the parser.
-pub fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    serde_saphyr::from_str(text).map_err(|error| problem(&error))
+pub fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigProblem> {
+    serde_saphyr::from_str(text).map_err(|error| problem(text, &error))
 }
 
 /// Sets the position of each problem by its key, and sorts the problems by position.
-pub fn with_positions(text: &str, mut problems: Vec<Problem>) -> Vec<Problem> {
+pub fn with_positions(text: &str, mut problems: Vec<ConfigProblem>) -> Vec<ConfigProblem> {
     let positions = KeyPositions::of(text);
     problems.iter_mut().for_each(|problem| problem.position = Some(positions.find(&problem.key)));
     problems.sort_by_key(|problem| problem.position);
     problems
 }
 
-fn problem(error: &Error) -> Problem {
+fn problem(text: &str, error: &Error) -> ConfigProblem {
     let position = error.location().and_then(Position::of);
     let error = error.without_snippet();
     let suggestion = match error {
@@ -101,11 +103,32 @@ fn problem(error: &Error) -> Problem {
         }
         _ => None,
     };
-    Problem { position, suggestion: suggestion.map(Into::into), ..Problem::whole(message(error)) }
+    let out_of_range = position.and_then(|position| out_of_range(text, position, error));
+    let message = out_of_range.unwrap_or_else(|| describe_yaml_error(error));
+    ConfigProblem { position, suggestion: suggestion.map(Into::into), ..ConfigProblem::whole(message) }
 }
 
-fn message(error: &Error) -> String {
+/// The range of an integer, if the text has another integer there.
+fn out_of_range(text: &str, position: Position, error: &Error) -> Option<String> {
+    let Error::InvalidScalar { ty, .. } = error else { return None };
+    let range = match *ty {
+        "u16" => format!("0 to {}", u16::MAX),
+        "u32" => format!("0 to {}", u32::MAX),
+        "u64" => format!("0 to {}", u64::MAX),
+        _ => return None,
+    };
+    let value = text.lines().nth(position.line - 1)?.chars().skip(position.column - 1);
+    let mut value = value.take_while(|c| !c.is_whitespace() && !matches!(c, ',' | ']' | '}')).peekable();
+    let is_integer = value.peek().is_some() && value.all(|c| c.is_ascii_digit());
+    is_integer.then(|| format!("the integer is out of range; want one from {range}"))
+}
+
+/// What is wrong, for readers who know YAML and not the parser. Syntax errors may quote the document.
+pub fn describe_yaml_error(error: &Error) -> String {
     match error {
+        Error::SerdeUnknownField { field, expected, .. } if expected.is_empty() => {
+            format!("unknown field `{field}`; want {{}}, without fields")
+        }
         Error::SerdeUnknownField { field, expected, .. } => {
             format!("unknown field `{field}`; valid fields: {}", expected.join(", "))
         }
@@ -145,7 +168,7 @@ fn message(error: &Error) -> String {
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::Budget { .. } => "too large, too deep or too many aliases".to_owned(),
-        Error::AliasError { error, .. } => message(error.without_snippet()),
+        Error::AliasError { error, .. } => describe_yaml_error(error.without_snippet()),
         // The remaining errors are about the syntax of YAML, and the parser phrases them well.
         other => without_position(&other.to_string()),
     }
@@ -171,7 +194,7 @@ fn node(name: &str) -> &str {
     }
 }
 
-/// Drops the position from the parser's message: `Problem` has it.
+/// Drops the position from the parser's message: `ConfigProblem` has it.
 fn without_position(message: &str) -> String {
     let end = message.rfind(" at line ").unwrap_or(message.len());
     let message = message.strip_prefix("error: ").unwrap_or(&message[..end]);

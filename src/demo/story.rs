@@ -27,8 +27,8 @@ pub enum StoryEvent {
     Failed { error: String },
 }
 
-struct Step {
-    /// Seconds after the previous step.
+struct Scene {
+    /// Seconds after the previous scene.
     pause: f32,
     actor: &'static str,
     command: String,
@@ -40,19 +40,19 @@ type Action = fn(&Shop) -> Result<(), StatusError>;
 /// Plays the story in a loop, `speed` times as fast, until the receiver of the events is dropped.
 pub async fn play_story(shop: Shop, speed: f32, events: mpsc::Sender<StoryEvent>) {
     loop {
-        for step in drifting_steps().into_iter().chain(resolving_steps()) {
-            sleep(Duration::from_secs_f32(step.pause / speed)).await;
-            if events.send(StoryEvent::Action { actor: step.actor, command: step.command }).await.is_err() {
+        for scene in drifting_scenes().into_iter().chain(resolving_scenes()) {
+            sleep(Duration::from_secs_f32(scene.pause / speed)).await;
+            if events.send(StoryEvent::Action { actor: scene.actor, command: scene.command }).await.is_err() {
                 return;
             }
-            if let Err(error) = (step.action)(&shop) {
+            if let Err(error) = (scene.action)(&shop) {
                 let _ = events.send(StoryEvent::Failed { error: error.to_string() }).await;
             }
         }
     }
 }
 
-impl Step {
+impl Scene {
     fn new(pause: f32, actor: &'static str, command: &str, action: Action) -> Self {
         Self { pause, actor, command: command.to_owned(), action }
     }
@@ -67,70 +67,70 @@ const CONTAINER_IMAGE_ATTRIBUTE: &str = "/spec/0/template/0/spec/0/container/0/i
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 #[rustfmt::skip]
-fn drifting_steps() -> Vec<Step> {
+fn drifting_scenes() -> Vec<Scene> {
     vec![
-        Step::new(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
+        Scene::new(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
             |shop| shop.cluster().scale(&deployment_key("shop", "catalog"), "kubectl", 6).map(drop)),
-        Step::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=5",
+        Scene::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=5",
             |shop| shop.cluster().scale(&deployment_key("payments", "checkout-eu"), "kubectl", 5).map(drop)),
-        Step::new(5.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={CHECKOUT_HOTFIX}"),
+        Scene::new(5.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={CHECKOUT_HOTFIX}"),
             |shop| shop.cluster().patch(&deployment_key("shop", "checkout"), "kubectl-set", container_image("checkout", CHECKOUT_HOTFIX)).map(drop)),
-        Step::new(3.0, "bob", &format!("kubectl -n payments set image deployment refunds refunds={REFUNDS_HOTFIX}"),
+        Scene::new(3.0, "bob", &format!("kubectl -n payments set image deployment refunds refunds={REFUNDS_HOTFIX}"),
             |shop| shop.cluster().patch(&deployment_key("payments", "refunds"), "kubectl-set", container_image("refunds", REFUNDS_HOTFIX)).map(drop)),
-        Step::new(5.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
+        Scene::new(5.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
             |shop| shop.cluster().scale(&deployment_key("shop", "search"), CONTROLLER_MANAGER, 7).map(drop)),
-        Step::new(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
+        Scene::new(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
             |shop| shop.cluster().scale(&deployment_key("payments", "checkout-us"), CONTROLLER_MANAGER, 6).map(drop)),
-        Step::new(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
+        Scene::new(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
             |shop| shop.cluster().patch(&deployment_key("platform", "notifier"), "kubectl-set", memory_limit("notifier", "1Gi")).map(drop)),
-        Step::new(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
+        Scene::new(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
             |shop| shop.cluster().patch(&deployment_key("payments", "ledger"), "kubectl-rollout", restarted_at(&shop.cluster().now().to_string().into())).map(drop)),
-        Step::new(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
+        Scene::new(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
             |shop| shop.cluster().patch(&payments_key("", "ConfigMap", "configmaps", "exchange-rates"), "kubectl-edit", json!({"data": {"GBP": "0.8702"}})).map(drop)),
-        Step::new(5.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
+        Scene::new(5.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
             |shop| shop.cluster().patch(&service_key("shop", "cart"), "kubectl-edit", json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}})).map(drop)),
-        Step::new(3.0, "frank", "kubectl -n marketing edit deployment banner      # another greeting",
+        Scene::new(3.0, "frank", "kubectl -n marketing edit deployment banner      # another greeting",
             |shop| shop.cluster().patch(&deployment_key(KUBECTL_NAMESPACE, "banner"), "kubectl-edit", greeting_env("banner", "All you can carry for half the price")).map(drop)),
-        Step::new(3.0, "dave", "kubectl -n payments edit secret psp-credentials      # another password",
+        Scene::new(3.0, "dave", "kubectl -n payments edit secret psp-credentials      # another password",
             |shop| shop.cluster().patch(&payments_key("", "Secret", "secrets", "psp-credentials"), "kubectl-edit", json!({"stringData": {"password": "tried-by-dave"}})).map(drop)),
-        Step::new(3.0, "dave", "kubectl -n payments delete networkpolicy refunds",
+        Scene::new(3.0, "dave", "kubectl -n payments delete networkpolicy refunds",
             |shop| shop.cluster().delete(&payments_key("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds"))),
     ]
 }
 
 /// Returns all objects to their initial state.
 #[rustfmt::skip]
-fn resolving_steps() -> Vec<Step> {
+fn resolving_scenes() -> Vec<Scene> {
     vec![
-        Step::new(7.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
+        Scene::new(7.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
             |shop| shop.cluster().scale(&deployment_key("shop", "catalog"), "kubectl", 3).map(drop)),
-        Step::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=2",
+        Scene::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=2",
             |shop| shop.cluster().scale(&deployment_key("payments", "checkout-eu"), "kubectl", 2).map(drop)),
-        Step::new(5.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
+        Scene::new(5.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
             |shop| shop.apply(&deployment_key("shop", "checkout"), json!({}))),
-        Step::new(3.0, "terraform", "terraform apply -refresh-only      # the state takes over bob's hotfix of refunds",
+        Scene::new(3.0, "terraform", "terraform apply -refresh-only      # the state takes over bob's hotfix of refunds",
             |shop| terraform::refresh_attribute(shop.cluster(), "kubernetes_deployment_v1.refunds", CONTAINER_IMAGE_ATTRIBUTE, REFUNDS_HOTFIX)),
-        Step::new(5.0, "autoscaler", "less load: search goes back to 3 replicas",
+        Scene::new(5.0, "autoscaler", "less load: search goes back to 3 replicas",
             |shop| shop.cluster().scale(&deployment_key("shop", "search"), CONTROLLER_MANAGER, 3).map(drop)),
-        Step::new(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
+        Scene::new(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
             |shop| shop.cluster().scale(&deployment_key("payments", "checkout-us"), CONTROLLER_MANAGER, 3).map(drop)),
-        Step::new(3.0, "helm", "helm -n platform rollback notifier      # to the revision that is deployed",
+        Scene::new(3.0, "helm", "helm -n platform rollback notifier      # to the revision that is deployed",
             |shop| helm::begin_rollback(shop.cluster())),
-        Step::new(2.0, "helm", "Rollback was a success! Happy Helming!",
+        Scene::new(2.0, "helm", "Rollback was a success! Happy Helming!",
             |shop| helm::finish_rollback(shop.cluster())),
-        Step::new(3.0, "frank", "kubectl apply -f banner.json      # as it is in the repository",
+        Scene::new(3.0, "frank", "kubectl apply -f banner.json      # as it is in the repository",
             Shop::apply_banner),
-        Step::new(5.0, "dave", "kubectl -n shop delete service cart",
+        Scene::new(5.0, "dave", "kubectl -n shop delete service cart",
             |shop| shop.cluster().delete(&service_key("shop", "cart"))),
-        Step::new(5.0, "terraform", "terraform apply      # makes the service anew",
+        Scene::new(5.0, "terraform", "terraform apply      # recreates the service",
             Shop::create_missing),
-        Step::new(3.0, "terraform", "terraform apply      # of payments: takes the lock of its state",
+        Scene::new(3.0, "terraform", "terraform apply      # of payments: takes the lock of its state",
             |shop| terraform::lock(shop.cluster())),
-        Step::new(4.0, "terraform", "Apply complete!      # rates, password, policy and release of payments are as declared",
+        Scene::new(4.0, "terraform", "Apply complete!      # rates, password, policy and release of payments are as declared",
             |shop| terraform::apply(shop.cluster())),
-        Step::new(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
+        Scene::new(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
             |shop| shop.cluster().patch(&deployment_key("payments", "ledger"), terraform::FIELD_MANAGER, restarted_at(&Value::Null)).map(drop)),
-        Step::new(5.0, "terraform", "terraform apply      # checkout goes back to the release",
+        Scene::new(5.0, "terraform", "terraform apply      # checkout goes back to the release",
             |shop| shop.apply(&deployment_key("shop", "checkout"), container_image("checkout", CHECKOUT_RELEASE))),
     ]
 }

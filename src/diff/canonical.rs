@@ -1,42 +1,57 @@
 //! The canonical document of an object, which `jcs-v1` hashes: it contains only what a manifest can declare.
 
-use serde_json::{Map, Value};
-
-use super::quantity::Quantity;
+use super::{
+    quantity::Quantity,
+    tree::{Members, Node},
+};
 use crate::types::Kind;
 
 /// Removes the status, all metadata except labels and annotations, labels and annotations with `prefix` or of Kubernetes, and
 /// empty and server-assigned values. Writes quantities in canonical form.
-pub(super) fn canonical_document(document: Value, kind: &Kind, prefix: &str) -> Value {
-    let Value::Object(mut members) = document else {
+pub(super) fn canonical_document(document: Node, kind: &Kind, prefix: &str) -> Node {
+    let Node::Object(mut members) = document else {
         return document;
     };
     members.remove("status");
     // The items of a list response have neither.
-    members.insert("apiVersion".to_owned(), kind.api_version().into());
-    members.insert("kind".to_owned(), Value::from(&*kind.kind));
+    members.insert("apiVersion".to_owned(), Node::String(kind.api_version()));
+    members.insert("kind".to_owned(), Node::from(&*kind.kind));
     let metadata = members.remove("metadata").map(|metadata| declared_metadata(metadata, prefix));
     if let Some(metadata) = metadata {
         members.insert("metadata".to_owned(), metadata);
     }
-    let mut document = Value::Object(members);
+    let mut document = Node::Object(members);
     remove_assigned(&mut document, kind);
     prune_and_canonicalize(&mut document);
     document
 }
 
-fn declared_metadata(metadata: Value, prefix: &str) -> Value {
-    let Value::Object(mut metadata) = metadata else {
-        return Value::Null;
+/// A copy of the members from which [`canonical_document`] is made.
+pub(super) fn declared_members(object: &Node) -> Node {
+    let Node::Object(members) = object else { return object.clone() };
+    let copy = |name: &str, member: &Node| match name {
+        "metadata" => ["labels", "annotations"]
+            .iter()
+            .filter_map(|part| Some(((*part).to_owned(), member.get(part)?.clone())))
+            .collect(),
+        _ => member.clone(),
     };
-    let mut declared = Map::new();
+    let declared = members.iter().filter(|(name, _)| *name != "status");
+    declared.map(|(name, member)| (name.clone(), copy(name, member))).collect()
+}
+
+fn declared_metadata(metadata: Node, prefix: &str) -> Node {
+    let Node::Object(mut metadata) = metadata else {
+        return Node::Null;
+    };
+    let mut declared = Members::new();
     for part in ["labels", "annotations"] {
-        if let Some(Value::Object(mut pairs)) = metadata.remove(part) {
+        if let Some(Node::Object(mut pairs)) = metadata.remove(part) {
             pairs.retain(|key, _| is_declared_key(key, prefix));
-            declared.insert(part.to_owned(), Value::Object(pairs));
+            declared.insert(part.to_owned(), Node::Object(pairs));
         }
     }
-    Value::Object(declared)
+    Node::Object(declared)
 }
 
 /// Whether a label or annotation may be part of a manifest: keys under `kubernetes.io` belong to Kubernetes, those under
@@ -63,51 +78,40 @@ const QUANTITY_MAPS: &[&str] = &[
 const QUANTITIES: &[&str] = &["sizeLimit", "divisor", "averageValue"];
 
 /// Prunes empty values from the leaves up, and writes quantities in canonical form.
-fn prune_and_canonicalize(value: &mut Value) {
+fn prune_and_canonicalize(value: &mut Node) {
     match value {
-        Value::Object(members) => {
+        Node::Object(members) => {
             for (name, member) in members.iter_mut() {
                 if QUANTITIES.contains(&name.as_str()) {
                     canonicalize_quantity(member);
-                } else if let (true, Value::Object(quantities)) =
+                } else if let (true, Node::Object(quantities)) =
                     (QUANTITY_MAPS.contains(&name.as_str()), &mut *member)
                 {
                     quantities.values_mut().for_each(canonicalize_quantity);
                 }
                 prune_and_canonicalize(member);
             }
-            members.retain(|_, member| !is_empty(member));
+            members.retain(|_, member| !member.is_empty());
         }
         // An empty list element has a meaning: `egress: [{}]` allows all traffic.
-        Value::Array(elements) => elements.iter_mut().for_each(prune_and_canonicalize),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Node::Array(elements) => elements.iter_mut().for_each(prune_and_canonicalize),
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
     }
 }
 
-fn canonicalize_quantity(value: &mut Value) {
+fn canonicalize_quantity(value: &mut Node) {
     let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return,
+        Node::String(text) => text.clone(),
+        Node::Number(number) => number.to_string(),
+        Node::Null | Node::Bool(_) | Node::Redacted(_) | Node::Array(_) | Node::Object(_) => return,
     };
     if let Ok(quantity) = Quantity::parse(text.trim()) {
-        *value = quantity.to_string().into();
-    }
-}
-
-/// Whether a value is null, or an empty text, list or object.
-pub(super) fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(elements) => elements.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
+        *value = Node::String(quantity.to_string());
     }
 }
 
 /// Removes fields that the API server assigns: they are never drift.
-fn remove_assigned(document: &mut Value, kind: &Kind) {
+fn remove_assigned(document: &mut Node, kind: &Kind) {
     for (group, name, paths) in ASSIGNED {
         if *group == &*kind.group && *name == &*kind.kind {
             paths.iter().for_each(|path| remove(document, path));
@@ -148,17 +152,17 @@ const ASSIGNED: &[(&str, &str, &[Path])] = &[
     ),
 ];
 
-fn remove(value: &mut Value, path: &[&str]) {
+fn remove(value: &mut Node, path: &[&str]) {
     match (path, value) {
-        ([last], Value::Object(members))
+        ([last], Node::Object(members))
             // `clusterIP: None` declares a headless Service; the server never assigns it.
-            if members.get(*last).and_then(Value::as_str) != Some("None") => {
+            if members.get(*last).and_then(Node::as_str) != Some("None") => {
                 members.remove(*last);
             }
-        (["*", rest @ ..], Value::Array(elements)) => {
+        (["*", rest @ ..], Node::Array(elements)) => {
             elements.iter_mut().for_each(|element| remove(element, rest));
         }
-        ([first, rest @ ..], Value::Object(members)) => {
+        ([first, rest @ ..], Node::Object(members)) => {
             if let Some(member) = members.get_mut(*first) {
                 remove(member, rest);
             }
@@ -171,12 +175,15 @@ fn remove(value: &mut Value, path: &[&str]) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::canonical_document;
+    use super::{Node, canonical_document, declared_members};
     use crate::types::Kind;
 
     #[track_caller]
     fn check(kind: &Kind, object: Value, canonical: &Value) {
-        assert_eq!(canonical_document(object, kind, "tfdrift.jin.dev"), *canonical);
+        let object = Node::from(object);
+        for document in [declared_members(&object), object] {
+            assert_eq!(canonical_document(document, kind, "tfdrift.jin.dev"), Node::from(canonical.clone()));
+        }
     }
 
     #[test]
@@ -206,9 +213,11 @@ mod tests {
     fn quantities_are_canonical() {
         check(
             &Kind::deployment(),
-            json!({"spec": {"x": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}], "sizeLimit": "2048Ki"}}),
+            json!({"spec": {"x": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}], "sizeLimit": "2048Ki",
+                "divisor": 0.001, "averageValue": "1000m"}}),
             &json!({"apiVersion": "apps/v1", "kind": "Deployment",
-                "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi"}}),
+                "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi",
+                    "divisor": "1m", "averageValue": "1"}}),
         );
     }
 

@@ -3,17 +3,16 @@
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{
-    Value,
-    ser::{Formatter, Serializer},
-    value::RawValue,
-};
+use serde_json::ser::{Formatter, Serializer};
 
 use super::{
-    canonical::canonical_document,
+    canonical::{canonical_document, declared_members},
+    part::Part,
     spec_view::{
-        Container, DeploymentView, Pairs, ServiceView, SpecView, Strategy, TemplateMetadata, Text, or_default,
+        Container, DeploymentView, Pairs, ServiceView, SpecView, Strategy, TemplateMetadata, Text,
+        or_default, read_or_default,
     },
+    tree::{Members, Node},
 };
 use crate::types::{
     Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, FieldPath, Finding, HashBaseline,
@@ -88,38 +87,59 @@ pub fn fingerprint(
     object: &str,
     prefix: &str,
 ) -> Result<Digest, FingerprintError> {
-    #[derive(Deserialize)]
-    struct WithSpec<'a> {
-        #[serde(borrow)]
-        spec: Option<&'a RawValue>,
-    }
+    hash_object(algorithm, kind, Part::Text(object), prefix)
+}
+
+/// The [fingerprint] of an object that may be parsed already.
+pub fn hash_object(
+    algorithm: Algorithm,
+    kind: &Kind,
+    object: Part<'_>,
+    prefix: &str,
+) -> Result<Digest, FingerprintError> {
     let invalid = |source| FingerprintError::Invalid { kind: kind.kind.to_string(), source };
     let no_definition =
         || FingerprintError::NoDefinition { algorithm: algorithm.as_str(), kind: kind.kind.to_string() };
-    let spec = || {
-        let object: WithSpec<'_> = serde_json::from_str(object)?;
-        Ok(object.spec.map_or("{}", RawValue::get))
-    };
     match algorithm {
         Algorithm::JcsV1 => {
-            let document: Value = serde_json::from_str(object).map_err(invalid)?;
+            let document = match object {
+                Part::Text(_) => object.read().map_err(invalid)?,
+                Part::Tree(object) => declared_members(object),
+            };
             sha256_jcs(&canonical_document(document, kind, prefix)).map_err(invalid)
         }
         Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
-        Algorithm::Opr8rV1 => spec().and_then(opr8r).map_err(invalid),
+        Algorithm::Opr8rV1 => spec_of(object).and_then(opr8r).map_err(invalid),
         Algorithm::Sha256Jcs => {
-            spec().and_then(serde_json::from_str).and_then(|spec: Value| sha256_jcs(&spec)).map_err(invalid)
+            let digest = |spec: Option<Part<'_>>| match spec {
+                None => sha256_jcs(&Node::Object(Members::new())),
+                Some(spec @ Part::Text(_)) => spec.read().and_then(|spec| sha256_jcs(&spec)),
+                Some(Part::Tree(spec)) => sha256_jcs(spec),
+            };
+            spec_of(object).and_then(digest).map_err(invalid)
         }
         Algorithm::TfdriftV1 => {
-            let mut view = spec().and_then(|spec| SpecView::read(kind, spec)).map_err(invalid)?;
+            let mut view = spec_of(object).and_then(|spec| SpecView::read(kind, spec)).map_err(invalid)?;
             tfdrift(&mut view).ok_or_else(no_definition)?
         }
     }
 }
 
+fn spec_of(object: Part<'_>) -> Result<Option<Part<'_>>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct WithSpec<'a> {
+        #[serde(borrow)]
+        spec: Option<Part<'a>>,
+    }
+    match object {
+        Part::Text(_) => object.read().map(|WithSpec { spec }| spec),
+        Part::Tree(object) => Ok(object.get("spec").filter(|spec| !spec.is_null()).map(Part::Tree)),
+    }
+}
+
 /// The SHA-256 of a value in the JSON Canonicalization Scheme (RFC 8785).
-pub fn sha256_jcs(value: &Value) -> Result<Digest, serde_json::Error> {
-    serde_json_canonicalizer::to_vec(value).map(|text| Digest::of(&text))
+pub fn sha256_jcs(value: &Node) -> Result<Digest, serde_json::Error> {
+    serde_json_canonicalizer::to_vec(&value.plain()).map(|text| Digest::of(&text))
 }
 
 /// The `tfdrift-v1` hash of a spec, whose lists are sorted in place; [`None`] for kinds that it does not define.
@@ -197,8 +217,8 @@ struct SimpleResource<'a> {
 }
 
 /// The `opr8r-v1` hash of a spec: SHA-256 of `<length>:<prefix>`, then `<key>=<value>` sorted by key, without separators.
-fn opr8r(spec: &str) -> Result<Digest, serde_json::Error> {
-    let spec: Option<SimpleResource<'_>> = serde_json::from_str(spec)?;
+fn opr8r(spec: Option<Part<'_>>) -> Result<Digest, serde_json::Error> {
+    let spec: Option<SimpleResource<'_>> = read_or_default(spec)?;
     let SimpleResource { length, prefix, vars } = spec.unwrap_or_default();
     let mut text = format!("{length}:{}", prefix.0);
     for (key, value) in &vars.0 {
@@ -286,7 +306,11 @@ fn drifted(expected: &str, actual: &str, owner: Option<&FieldManager>) -> Judgem
 
 #[cfg(test)]
 mod tests {
-    use super::{go_json, opr8r};
+    use super::{Digest, Part, go_json, opr8r};
+
+    fn hash(spec: &str) -> Result<Digest, serde_json::Error> {
+        opr8r(Some(Part::Text(spec)))
+    }
 
     /// A comment is the hashed text: `printf %s TEXT | sha256sum`.
     #[test]
@@ -316,7 +340,7 @@ mod tests {
                 "6fd44081e273e2d77ce22f8629150c5a7db312bafc1acdcc875d547ae30b0937",
             ),
         ] {
-            assert_eq!(opr8r(spec).unwrap().to_string(), digest, "{spec}");
+            assert_eq!(hash(spec).unwrap().to_string(), digest, "{spec}");
         }
     }
 
@@ -334,7 +358,7 @@ mod tests {
             r#"{"vars": ["a"]}"#,
             r#""text""#,
         ] {
-            assert!(opr8r(spec).is_err(), "{spec}");
+            assert!(hash(spec).is_err(), "{spec}");
         }
     }
 

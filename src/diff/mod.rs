@@ -8,6 +8,7 @@ mod fields;
 mod hash;
 pub mod manifest;
 mod ownership;
+mod part;
 mod quantity;
 mod redaction;
 mod reporter;
@@ -20,9 +21,14 @@ pub use compare::{Comparison, compare};
 pub use digests::{Digests, redact_all, redact_value};
 pub use document::{creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack};
 pub use fields::{class_of, value_at};
-pub use hash::{FingerprintError, RecordedHash, fingerprint, judge, judge_record, sha256_jcs, tfdrift};
+pub use hash::{
+    FingerprintError, RecordedHash, fingerprint, hash_object, judge, judge_record, sha256_jcs, tfdrift,
+};
 pub use manifest::{last_applied, unreadable_last_applied};
 pub use ownership::{FieldOwners, field_manager};
+pub use part::Part;
+#[cfg(test)]
+pub(crate) use part::parsed_bytes;
 pub use quantity::{Quantity, QuantityError};
 pub use redaction::{
     LAST_APPLIED, is_secret, redact_binary_data, redact_findings, redact_last_applied, redact_secret,

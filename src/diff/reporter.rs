@@ -105,17 +105,23 @@ impl<'a> DiffReporter<'a> {
         is_same_quantity(self.key, expected, actual)
     }
 
-    /// A present value in a finding; an empty text is a value too.
-    pub(super) fn present(&self, scalar: &Scalar<'_>) -> FieldValue {
-        match scalar {
-            Scalar::Text(text) => FieldValue::Plain((&**text).into()),
+    /// The value of a field in a finding; [`None`] is a field that the object does not have.
+    pub(super) fn value(&self, field: Option<&Node>) -> FieldValue {
+        let Some(node) = field else { return FieldValue::Absent };
+        match node.scalar() {
+            _ if node.is_null() => FieldValue::Null,
             Scalar::Redacted(digests) => digests.shown(self.key),
+            Scalar::Text(text) if node.has_redacted_part() => FieldValue::PartlyRedacted(text.into()),
+            Scalar::Text(text) => FieldValue::Plain(text.into()),
         }
     }
 
-    /// A value in a finding; an empty text is absent.
-    pub(super) fn non_empty(&self, scalar: &Scalar<'_>) -> FieldValue {
-        if scalar.is_empty() { FieldValue::Absent } else { self.present(scalar) }
+    /// The text of a list key.
+    pub(super) fn key_text(&self, key: &Scalar<'_>) -> String {
+        match key {
+            Scalar::Text(text) => text.clone().into_owned(),
+            Scalar::Redacted(digests) => digests.shown(self.key).text().into_owned(),
+        }
     }
 
     /// Whether the walk compared a text that is redacted with other keys only.
@@ -123,23 +129,23 @@ impl<'a> DiffReporter<'a> {
         self.unknown_key.get()
     }
 
-    /// Reports two lists that differ. If one element is redacted, all are.
-    pub(super) fn report_lists(&mut self, expected: &[Node], actual: &[Node]) {
-        let mut all = expected.iter().chain(actual);
+    /// Reports two lists that differ, one of which may be absent or null. An empty list is absent. If one element is redacted,
+    /// all are.
+    pub(super) fn report_lists(&mut self, expected: Option<&Node>, actual: Option<&Node>) {
         let is_sensitive = self.is_sensitive(&self.attributes.join("."))
-            || all.any(|element| matches!(element, Node::Redacted(_)));
-        let list = |values: &[Node]| {
-            let redacted = |element: &Node| {
-                let value = self.non_empty(&element.scalar()).redacted(self.key);
-                Node::String(value.text().into_owned())
-            };
-            match values {
-                [] => FieldValue::Absent,
-                values if is_sensitive => {
-                    FieldValue::non_empty(values.iter().map(redacted).collect::<Node>().to_string())
-                }
-                values => FieldValue::non_empty(serde_json::to_string(values).unwrap_or_default()),
+            || [expected, actual].into_iter().flatten().any(Node::has_redacted_part);
+        let redacted = |element: &Node| match element {
+            Node::Null => Node::Null,
+            Node::String(text) if text.is_empty() => Node::String(String::new()),
+            element => Node::String(self.value(Some(element)).redacted(self.key).text().into_owned()),
+        };
+        let list = |value: Option<&Node>| match value {
+            Some(Node::Array(elements)) if elements.is_empty() => FieldValue::Absent,
+            Some(Node::Array(elements)) if is_sensitive => {
+                let elements: Node = elements.iter().map(redacted).collect();
+                FieldValue::PartlyRedacted(elements.to_string().into())
             }
+            other => self.value(other),
         };
         self.report(list(expected), list(actual));
     }

@@ -11,7 +11,7 @@ use serde::{
     ser::{Error as _, SerializeMap as _},
 };
 
-use super::quantity::Quantity;
+use super::{part::Part, quantity::Quantity};
 use crate::types::Kind;
 
 #[derive(Debug)]
@@ -25,10 +25,10 @@ impl<'a> SpecView<'a> {
     pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
     pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
 
-    pub fn read(kind: &Kind, spec: &'a str) -> Result<Self, serde_json::Error> {
+    pub fn read(kind: &Kind, spec: Option<Part<'a>>) -> Result<Self, serde_json::Error> {
         match (&*kind.group, &*kind.kind) {
-            Self::DEPLOYMENT => serde_json::from_str(spec).map(Self::Deployment),
-            Self::SERVICE => serde_json::from_str(spec).map(Self::Service),
+            Self::DEPLOYMENT => read_or_default(spec).map(Self::Deployment),
+            Self::SERVICE => read_or_default(spec).map(Self::Service),
             _ => Ok(Self::Other),
         }
     }
@@ -146,6 +146,12 @@ impl<V> Default for Pairs<'_, V> {
     }
 }
 
+pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(
+    part: Option<Part<'a>>,
+) -> Result<T, serde_json::Error> {
+    part.map_or_else(|| Ok(T::default()), Part::read)
+}
+
 /// Null is the zero value, as in Go.
 pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
@@ -244,7 +250,10 @@ impl TemplateView<'_> {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodView<'a> {
+    #[serde(borrow, default)]
+    pub restart_policy: Text<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(super) containers: Vec<Container<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]

@@ -101,6 +101,11 @@ impl Node {
         }
     }
 
+    /// Serializes as JSON, not in packed form.
+    pub(super) fn plain(&self) -> impl Serialize {
+        Plain(self)
+    }
+
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.as_object()?.get(name)
     }
@@ -154,6 +159,15 @@ impl Node {
         matches!(self, Self::Object(_))
     }
 
+    pub(super) fn has_redacted_part(&self) -> bool {
+        match self {
+            Self::Redacted(_) => true,
+            Self::Array(elements) => elements.iter().any(Self::has_redacted_part),
+            Self::Object(members) => members.values().any(Self::has_redacted_part),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) => false,
+        }
+    }
+
     /// Whether it is null, or an empty text, list or object.
     pub(super) fn is_empty(&self) -> bool {
         match self {
@@ -191,6 +205,23 @@ impl Node {
                 members.retain(|name, member| keep(name, member));
             }
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Redacted(_) => {}
+        }
+    }
+}
+
+struct Plain<'a>(&'a Node);
+
+impl Serialize for Plain<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Node::Array(elements) => serializer.collect_seq(elements.iter().map(Plain)),
+            Node::Object(members) => {
+                serializer.collect_map(members.iter().map(|(name, member)| (name, Plain(member))))
+            }
+            Node::Redacted(digests) => digests.to_text().serialize(serializer),
+            scalar @ (Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_)) => {
+                scalar.serialize(serializer)
+            }
         }
     }
 }

@@ -1,13 +1,10 @@
 //! The index of all baselines: which of them declare an object, and which of them belong to this cluster.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    mem,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
+use super::shared_map::SharedMap;
 use crate::{
     diff::{declared_labels, is_written_by_terraform, terraform::sensitive_fields},
     types::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, RedactionKey, Source},
@@ -17,10 +14,36 @@ pub(super) type BaselineId = (Source, Arc<str>);
 
 #[derive(Debug, Default)]
 pub(super) struct Baselines {
-    states: BTreeMap<BaselineId, BaselineState>,
+    states: BaselineStates,
     declarations: HashMap<ObjectKey, Vec<Declaration>>,
     /// The kinds of the declared objects, which their keys share.
     kinds: Vec<Arc<Kind>>,
+}
+
+/// The state of each baseline, by source and name. Cheap to clone: a write copies the few states next to it.
+#[derive(Clone, Debug, Default)]
+pub struct BaselineStates(SharedMap<BaselineId, BaselineState>);
+
+impl BaselineStates {
+    pub fn values(&self) -> impl Iterator<Item = &BaselineState> {
+        self.0.iter().map(|(_, state)| state)
+    }
+
+    /// How many states the other ones do not share.
+    #[cfg(test)]
+    pub(super) fn copied_since(&self, before: &Self) -> usize {
+        self.0.copied_since(&before.0)
+    }
+}
+
+impl FromIterator<BaselineState> for BaselineStates {
+    fn from_iter<I: IntoIterator<Item = BaselineState>>(states: I) -> Self {
+        let mut map = SharedMap::default();
+        for state in states {
+            map.insert(state.id(), state);
+        }
+        Self(map)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +67,16 @@ pub enum ClusterMatch {
     Elsewhere,
 }
 
+impl BaselineState {
+    fn id(&self) -> BaselineId {
+        (self.baseline.source, self.baseline.name.clone())
+    }
+
+    fn keys(&self) -> impl Iterator<Item = ObjectKey> {
+        self.baseline.objects.iter().map(|object| declared_key(object))
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Declaration {
     baseline: BaselineId,
@@ -51,13 +84,12 @@ struct Declaration {
 }
 
 impl Baselines {
-    /// All baselines, by source and name.
-    pub(super) fn all(&self) -> impl Iterator<Item = &BaselineState> {
-        self.states.values()
+    pub(super) fn states(&self) -> &BaselineStates {
+        &self.states
     }
 
     pub(super) fn get(&self, source: Source, name: &Arc<str>) -> Option<&BaselineState> {
-        self.states.get(&(source, name.clone()))
+        self.states.0.get(&(source, name.clone()))
     }
 
     /// The declarations of an object in the baselines of one source.
@@ -68,7 +100,7 @@ impl Baselines {
     ) -> impl Iterator<Item = (&BaselineState, &DeclaredObject)> {
         let of_source = self.declarations_of(key).filter(move |declaration| declaration.baseline.0 == source);
         of_source
-            .filter_map(|declaration| Some((self.states.get(&declaration.baseline)?, &*declaration.object)))
+            .filter_map(|declaration| Some((self.states.0.get(&declaration.baseline)?, &*declaration.object)))
     }
 
     /// The labels that the first baseline with any labels declares for an object.
@@ -116,7 +148,7 @@ impl Baselines {
     /// Adds or replaces a baseline. Returns the objects that have to be reconciled.
     pub(super) fn upsert(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> Vec<ObjectKey> {
         let id = (baseline.source, baseline.name.clone());
-        let old = self.states.get(&id).cloned();
+        let old = self.states.0.get(&id).cloned();
         let in_flight = baseline.is_in_flight(now);
         let cluster_match = match &old {
             _ if baseline.this_cluster => ClusterMatch::Here,
@@ -147,42 +179,47 @@ impl Baselines {
         }
         let removed: Vec<Arc<DeclaredObject>> = removed.into_values().cloned().collect();
         affected.extend(removed.iter().map(|object| self.remove_declaration(&id, object)));
-        self.states.insert(id, state);
+        self.states.0.insert(id, state);
         affected
     }
 
     /// Removes a baseline. Returns the objects that have to be reconciled.
     pub(super) fn remove(&mut self, source: Source, name: &Arc<str>) -> Vec<ObjectKey> {
         let id = (source, name.clone());
-        let Some(old) = self.states.remove(&id) else { return Vec::new() };
+        let Some(old) = self.states.0.get(&id).cloned() else { return Vec::new() };
+        self.states.0.remove(&id);
         old.baseline.objects.iter().map(|object| self.remove_declaration(&id, object)).collect()
     }
 
-    /// Updates `in_flight` of all baselines. Returns the objects that have to be reconciled.
-    pub(super) fn refresh_locks(&mut self, now: Timestamp) -> Vec<ObjectKey> {
-        let mut affected = Vec::new();
-        for state in self.states.values_mut() {
-            let in_flight = state.baseline.is_in_flight(now);
-            if mem::replace(&mut state.in_flight, in_flight) != in_flight {
-                affected.extend(state.baseline.objects.iter().map(|object| declared_key(object)));
-            }
+    /// Updates `in_flight` of all baselines. Returns the objects that have to be reconciled; none if nothing changed.
+    pub(super) fn refresh_locks(&mut self, now: Timestamp) -> Option<Vec<ObjectKey>> {
+        let is_changed = |state: &&BaselineState| state.in_flight != state.baseline.is_in_flight(now);
+        let changed: Vec<BaselineId> =
+            self.states.values().filter(is_changed).map(BaselineState::id).collect();
+        let mut affected = None;
+        for state in changed {
+            let Some(state) = self.states.0.get_mut(&state) else { continue };
+            state.in_flight = !state.in_flight;
+            affected.get_or_insert_with(Vec::new).extend(state.keys());
         }
         affected
     }
 
     /// Baselines whose lock became stale since the last call.
     pub(super) fn newly_stale_locks(&mut self, now: Timestamp) -> Vec<BaselineId> {
-        let mut stale = Vec::new();
-        for state in self.states.values_mut() {
-            let is_stale = |end: Option<Timestamp>| end.is_some_and(|end| end <= now);
-            let lock = state.baseline.lock.as_ref();
-            let created = lock.and_then(|lock| lock.created.filter(|_| is_stale(lock.in_flight_until)));
-            if created.is_some() && state.reported_stale_lock != created {
-                stale.push((state.baseline.source, state.baseline.name.clone()));
-            }
-            state.reported_stale_lock = created;
-        }
-        stale
+        let stale_lock = |state: &BaselineState| {
+            let lock = state.baseline.lock.as_ref()?;
+            lock.created.filter(|_| lock.in_flight_until.is_some_and(|end| end <= now))
+        };
+        let is_changed = |state: &&BaselineState| state.reported_stale_lock != stale_lock(state);
+        let mut changed: Vec<BaselineId> =
+            self.states.values().filter(is_changed).map(BaselineState::id).collect();
+        changed.retain(|id| {
+            let Some(state) = self.states.0.get_mut(id) else { return false };
+            state.reported_stale_lock = stale_lock(state);
+            state.reported_stale_lock.is_some()
+        });
+        changed
     }
 
     /// Matches all baselines to this cluster that the existence of this object proves to be of it. Returns
@@ -190,38 +227,47 @@ impl Baselines {
     pub(super) fn match_by_object(&mut self, object: &LiveObject) -> Vec<ObjectKey> {
         let mut affected = Vec::new();
         for declaration in self.declarations.get(&object.key).into_iter().flatten() {
-            let Some(state) = self.states.get_mut(&declaration.baseline) else { continue };
-            if state.cluster_match != ClusterMatch::Here
-                && proves_cluster(&state.baseline, &declaration.object, object)
+            let proves = |state: &BaselineState| {
+                state.cluster_match != ClusterMatch::Here
+                    && proves_cluster(&state.baseline, &declaration.object, object)
+            };
+            if self.states.0.get(&declaration.baseline).is_some_and(proves)
+                && let Some(state) = self.states.0.get_mut(&declaration.baseline)
             {
                 state.cluster_match = ClusterMatch::Here;
-                affected.extend(state.baseline.objects.iter().map(|object| declared_key(object)));
+                affected.extend(state.keys());
             }
         }
         affected
     }
 
-    /// Decides that undecided baselines are of another cluster if all of their objects that can be watched
-    /// are synced. `is_synced` returns none for objects that cannot be watched. Returns these baselines and
-    /// the objects that have to be reconciled.
+    /// Baselines that may belong to another cluster: it is not decided yet.
+    pub(super) fn undecided(&self) -> Vec<BaselineId> {
+        let undecided = self.states.values().filter(|state| state.cluster_match == ClusterMatch::Undecided);
+        undecided.map(BaselineState::id).collect()
+    }
+
+    /// Decides that an undecided baseline is of another cluster if all of its objects that can be watched
+    /// are synced. `is_synced` returns none for objects that cannot be watched. Returns the objects that have
+    /// to be reconciled; none if it stays as it is.
     pub(super) fn decide_cluster(
         &mut self,
+        baseline: &BaselineId,
         is_synced: impl Fn(&ObjectKey) -> Option<bool>,
-    ) -> (Vec<BaselineId>, Vec<ObjectKey>) {
-        let (mut elsewhere, mut affected) = (Vec::new(), Vec::new());
-        let undecided =
-            self.states.values_mut().filter(|state| state.cluster_match == ClusterMatch::Undecided);
-        for state in undecided {
-            let keys: Vec<ObjectKey> =
-                state.baseline.objects.iter().map(|object| declared_key(object)).collect();
-            let synced: Vec<bool> = keys.iter().filter_map(&is_synced).collect();
-            if !synced.is_empty() && synced.iter().all(|synced| *synced) {
-                state.cluster_match = ClusterMatch::Elsewhere;
-                elsewhere.push((state.baseline.source, state.baseline.name.clone()));
-                affected.extend(keys);
-            }
+    ) -> Option<Vec<ObjectKey>> {
+        let state =
+            self.states.0.get(baseline).filter(|state| state.cluster_match == ClusterMatch::Undecided)?;
+        let mut any_watched = false;
+        let all_synced = state.keys().filter_map(|key| is_synced(&key)).all(|synced| {
+            any_watched = true;
+            synced
+        });
+        if !all_synced || !any_watched {
+            return None;
         }
-        (elsewhere, affected)
+        let state = self.states.0.get_mut(baseline)?;
+        state.cluster_match = ClusterMatch::Elsewhere;
+        Some(state.keys().collect())
     }
 
     fn declarations_of(&self, key: &ObjectKey) -> impl Iterator<Item = &Declaration> {
@@ -281,7 +327,7 @@ fn proves_cluster(baseline: &Baseline, declared: &DeclaredObject, object: &LiveO
         Some(uid) => *uid == object.uid,
         None => {
             baseline.objects.iter().all(|declared| declared.uid.is_none())
-                && object.document.as_deref().is_some_and(is_written_by_terraform)
+                && object.readable_document().is_some_and(is_written_by_terraform)
         }
     }
 }

@@ -5,9 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{EpisodeChange, store::AutoscalerIndex};
+use super::{CounterKey, EpisodeChange, autoscalers::AutoscalerIndex};
 use crate::{
-    rules::{ObjectView, RuleSet},
+    rules::{RatedObject, RuleSet},
     types::{
         ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
         Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Source, Verdict,
@@ -23,6 +23,11 @@ pub struct ClaimEntry {
 impl ClaimEntry {
     pub fn key(&self) -> &ObjectKey {
         self.object.key()
+    }
+
+    pub(super) fn counter_key(&self) -> CounterKey {
+        let key = self.key();
+        CounterKey { kind: key.kind.clone(), namespace: key.namespace.clone(), source: self.claim.source }
     }
 }
 
@@ -46,6 +51,20 @@ pub struct ClaimDetails {
     pub blind_fields: Vec<FieldPath>,
     /// The digest of the object's content at the last comparison.
     pub(super) compared_content: Option<u64>,
+}
+
+impl ClaimDetails {
+    /// These details with the results of an earlier comparison, if there is one.
+    pub(super) fn with_comparison_of(self, earlier: Option<&Self>) -> Self {
+        match earlier {
+            Some(earlier) => Self {
+                compared_content: earlier.compared_content,
+                blind_fields: earlier.blind_fields.clone(),
+                ..self
+            },
+            None => self,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,12 +112,13 @@ impl EpisodeCount {
 /// | drifted, missing, replaced; a difference counts | starts | continues |
 /// | drifted, missing, replaced; rules ignore every difference | | ends: `rule` |
 /// | in sync | | ends: `absorbed` if `baseline_moved`, else `reverted` |
-/// | no baseline | | ends: `deleted` |
+/// | no baseline: it was removed from the object | | ends: `deleted` |
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
 ///
-/// An inconclusive judgement keeps the last conclusive result, so its episode continues. `baseline_moved`: if the object is in
+/// An inconclusive judgement keeps the last conclusive result, so its episode continues. Findings that cannot be rated yet are in
+/// flight, see [`Rater::judgement_for_now`]. `baseline_moved`: if the object is in
 /// sync now, its baseline changed and not the object. The engine ends the episode of a claim that no source makes any more.
-pub(super) fn step(
+pub(super) fn step_episode(
     before: Verdict,
     judgement: Judgement,
     baseline_moved: bool,
@@ -130,7 +150,12 @@ pub(super) fn step(
 
 /// Applies other rules, or the same rules at another time, to the known differences. An episode starts if a difference counts
 /// that rules ignored so far, and ends with the cause `rule` if they ignore every difference now.
+///
+/// The rating stays as it is while the labels that rules need are not read.
 pub(super) fn rerate(before: Verdict, rater: &Rater<'_>) -> (Verdict, EpisodeChange) {
+    if !rater.has_labels {
+        return (before, EpisodeChange::Unchanged);
+    }
     let had_episode = before.episode().is_some();
     let after = rater.rerate(before);
     let change = episode_change(had_episode, &after, ResolutionCause::Rule);
@@ -170,9 +195,10 @@ fn is_same_content_in_other_version(
     object: &LiveObject,
 ) -> bool {
     let Some(before) = before.object.live() else { return false };
-    !object.resource_version.is_empty()
+    compared.compared_content.is_some()
+        && !object.resource_version.is_empty()
         && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
-        && before.document.as_ref().map(|document| document.content) == compared.compared_content
+        && before.readable_document().map(|document| document.content) == compared.compared_content
 }
 
 /// Whether the recorded hash changed to that of the object.
@@ -194,11 +220,24 @@ fn is_hash_moved(before: &Claim, after: &LiveObject) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rater<'a> {
     pub(super) rules: &'a RuleSet,
-    pub(super) object: ObjectView<'a>,
+    pub(super) object: RatedObject<'a>,
+    /// Whether all labels of the object that the rules need were read, see [`super::ActiveRules::has_labels`].
+    pub(super) has_labels: bool,
     pub(super) now: Timestamp,
 }
 
 impl Rater<'_> {
+    /// The judgement that can be rated now. Without the labels that rules need, findings would start or end an episode that the
+    /// rules do not mean. The object is being listed again with these labels, so until then the findings are in flight.
+    pub(super) fn judgement_for_now(&self, judgement: Judgement) -> Judgement {
+        match judgement {
+            Judgement::Drifted(_) | Judgement::Missing(_) | Judgement::Replaced(_) if !self.has_labels => {
+                Judgement::InFlight
+            }
+            judgement => judgement,
+        }
+    }
+
     /// Rates findings. A known onset never moves later, whatever rules said about the difference in the
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
@@ -279,10 +318,16 @@ pub(super) fn object_view<'a>(
     object: &'a ClaimedObject,
     source: Source,
     autoscalers: &AutoscalerIndex,
-) -> ObjectView<'a> {
+) -> RatedObject<'a> {
     let (key, rule_inputs) = (object.key(), object.rule_inputs());
     let autoscaled = autoscalers.is_autoscaled(key);
-    ObjectView { key, labels: &rule_inputs.labels, muted_paths: &rule_inputs.muted_paths, source, autoscaled }
+    RatedObject {
+        key,
+        labels: &rule_inputs.labels,
+        muted_paths: rule_inputs.muted_paths.as_deref(),
+        source,
+        autoscaled,
+    }
 }
 
 #[cfg(test)]
@@ -292,9 +337,9 @@ mod tests {
     use jiff::Timestamp;
     use proptest::prelude::*;
 
-    use super::{Claim, EpisodeChange, EpisodeCount, Rater, rerate, step};
+    use super::{Claim, EpisodeChange, EpisodeCount, Rater, rerate, step_episode};
     use crate::{
-        rules::{ObjectView, RuleConfig, RuleSet},
+        rules::{RatedObject, RuleConfig, RuleSet},
         types::{
             FieldClass, FieldManager, Finding, Judgement, Kind, ObjectKey, ResolutionCause, Source,
             UnknownReason, Verdict, VerdictKind,
@@ -316,14 +361,14 @@ mod tests {
 
     fn with_rater<T>(rules: &RuleSet, now: Timestamp, then: impl FnOnce(&Rater<'_>) -> T) -> T {
         let key = ObjectKey::new(Kind::deployment(), "shop", "web");
-        let object = ObjectView {
+        let object = RatedObject {
             key: &key,
             labels: &[],
-            muted_paths: "",
+            muted_paths: None,
             source: Source::Annotation,
             autoscaled: false,
         };
-        then(&Rater { rules, object, now })
+        then(&Rater { rules, object, has_labels: true, now })
     }
 
     /// A claim that was never judged.
@@ -342,7 +387,7 @@ mod tests {
         now: Timestamp,
     ) -> (Claim, EpisodeChange) {
         with_rater(&RuleSet::built_in(), now, |rater| {
-            let (verdict, change) = step(claim.verdict, judgement, baseline_moved, rater);
+            let (verdict, change) = step_episode(claim.verdict, judgement, baseline_moved, rater);
             let episodes = EpisodeCount::after(claim.episodes, change, now);
             (Claim { verdict, episodes, ..claim }, change)
         })
@@ -460,7 +505,7 @@ mod tests {
                 rules = ignoring(fields);
             }
             verdict = with_rater(&rules, at(second), |rater| match judgement(input) {
-                Some(judgement) => step(verdict, judgement, false, rater).0,
+                Some(judgement) => step_episode(verdict, judgement, false, rater).0,
                 None => rerate(verdict, rater).0,
             });
             verdicts.push(verdict.clone());

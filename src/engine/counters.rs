@@ -1,15 +1,11 @@
-//! Counters: episodes since the start, which outlive the objects that they were counted on, and the
-//! differences that each rule matches now.
+//! Counters of episodes since the start. They outlive the objects that they were counted on.
 
-use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
+use std::{cmp::Ordering, sync::Arc};
 
 use jiff::Timestamp;
 
 use super::shared_map::SharedMap;
-use crate::{
-    rules::{Rule, RuleOrigin, RuleSet},
-    types::{Actor, Episode, GroupKind, Kind, ResolutionCause, Severity, ShortText, Source, Verdict},
-};
+use crate::types::{Actor, Episode, GroupKind, Kind, ResolutionCause, Severity, ShortText, Source};
 
 /// Upper bounds of `drift_resolved_age_seconds`: 1m 5m 15m 1h 4h 1d 3d 7d 30d.
 pub const AGE_BOUNDS: [u32; 9] = [60, 300, 900, 3_600, 14_400, 86_400, 259_200, 604_800, 2_592_000];
@@ -174,88 +170,6 @@ impl AgeHistogram {
         self.buckets[bucket] += 1;
         self.sum += seconds;
     }
-}
-
-/// The rules in effect, and the number of differences that each of them matches now.
-#[derive(Clone, Debug)]
-pub struct ActiveRules {
-    set: Arc<RuleSet>,
-    /// By the position of the rule in the set.
-    matches: Vec<u64>,
-    /// The positions of rules that the caller may not see.
-    hidden: BTreeSet<usize>,
-}
-
-impl ActiveRules {
-    pub(super) fn new(set: Arc<RuleSet>) -> Self {
-        let matches = vec![0; set.rules().len()];
-        Self { set, matches, hidden: BTreeSet::new() }
-    }
-
-    /// Only the matches in these verdicts, without the rules of teams in other namespaces.
-    pub(super) fn scoped_to<'a>(
-        &self,
-        is_visible: impl Fn(&str) -> bool,
-        verdicts: impl Iterator<Item = &'a Verdict>,
-    ) -> Self {
-        let is_hidden =
-            |rule: &Rule| matches!(rule.origin(), RuleOrigin::Team { namespace } if !is_visible(namespace));
-        let rules = self.set.rules().iter().enumerate();
-        let hidden = rules.filter(|(_, rule)| is_hidden(rule)).map(|(at, _)| at).collect();
-        let mut scoped = Self { hidden, ..Self::new(self.set.clone()) };
-        verdicts.for_each(|verdict| scoped.add(verdict));
-        scoped
-    }
-
-    pub(super) fn same_content(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.set, &other.set) && (&self.matches, &self.hidden) == (&other.matches, &other.hidden)
-    }
-
-    pub fn set(&self) -> &Arc<RuleSet> {
-        &self.set
-    }
-
-    /// Every visible rule with the number of differences that it matches, ignored differences included.
-    pub fn matches(&self) -> impl Iterator<Item = (&Rule, u64)> {
-        let rules = self.set.rules().iter().zip(self.matches.iter().copied()).enumerate();
-        rules.filter(|(at, _)| !self.hidden.contains(at)).map(|(_, rule)| rule)
-    }
-
-    pub(super) fn add(&mut self, verdict: &Verdict) {
-        self.update(verdict, |count| count + 1);
-    }
-
-    fn update(&mut self, verdict: &Verdict, update: impl Fn(u64) -> u64) {
-        for rule in verdict.differences().flat_map(|difference| &*difference.matched) {
-            if let Some(at) = self.set.position(rule) {
-                self.matches[at] = update(self.matches[at]);
-            }
-        }
-    }
-}
-
-impl Default for ActiveRules {
-    fn default() -> Self {
-        Self::new(Arc::default())
-    }
-}
-
-/// Updates the matches when a claim is added, changed or removed.
-pub(super) fn update_rule_matches(
-    rules: &mut Arc<ActiveRules>,
-    before: Option<&Verdict>,
-    after: Option<&Verdict>,
-) {
-    let has_matches = |verdict: Option<&Verdict>| {
-        verdict.is_some_and(|verdict| verdict.differences().any(|difference| !difference.matched.is_empty()))
-    };
-    // Most claims match nothing; the published rules are not copied for them.
-    if before == after || !(has_matches(before) || has_matches(after)) {
-        return;
-    }
-    let rules = Arc::make_mut(rules);
-    before.into_iter().for_each(|verdict| rules.update(verdict, |count| count.saturating_sub(1)));
-    after.into_iter().for_each(|verdict| rules.add(verdict));
 }
 
 #[cfg(test)]

@@ -2,9 +2,23 @@
 //!
 //! [`Engine::apply`] dispatches an event. Most of them lead to [`Engine::reconcile`], which re-evaluates all claims on one object; it
 //! comes first, and below it the inputs: objects and lists, watches, baselines, rules and schemas, time.
+//!
+//! # Where an episode starts and ends
+//!
+//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes in four places:
+//!
+//! | place | an episode starts | an episode ends with the cause |
+//! |---|---|---|
+//! | [`step_episode`], for each source that judges the object | a difference counts | `reverted`, `absorbed`, `rule` or `deleted`: its table says which |
+//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object or its annotation was deleted, `absorbed` if a baseline was changed, `rule` if a baseline was removed or no watch selects the object |
+//! | `Engine::drop_object`, for a kind that is no longer watched | | `rule`; `deleted` if the cluster no longer serves it |
+//! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
+//!
+//! `Engine::record` counts each start and end, and appends it to the history. It does not count the start of drift that may be older
+//! than the watch: `is_observed` in [`Engine::reconcile`].
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
     sync::Arc,
     time::Instant,
@@ -14,24 +28,26 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use super::{
-    ActiveRules, Claim, ClaimBlocks, ClaimDetails, ClaimEntry, CounterKey, DriftCounters, EngineMetrics,
-    EpisodeChange, EpisodeCount, EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
-    baselines::Baselines,
-    claim::{Rater, has_same_rule_inputs, object_view, only_baseline_moved, rerate, step},
-    counters::update_rule_matches,
+    ActiveRules, Claim, ClaimEntry, DriftCounters, EngineMetrics, EpisodeChange, EpisodeCount,
+    EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
+    active_rules::update_rule_matches,
+    autoscalers::{AutoscalerIndex, scale_target},
+    baselines::{BaselineId, Baselines},
+    claim::{Rater, object_view, only_baseline_moved, rerate, step_episode},
+    judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
     snapshot::is_refused,
-    store::{AutoscalerIndex, StagedList, is_same_version},
-    verdicts::{Presence, SourceVerdict, absence, find_kind, find_object, presence, source_verdicts},
+    store::{StagedList, is_equivalent, is_same_version},
+    watches::{OpenWatch, has_same_watches, planned_kinds},
 };
 use crate::{
-    diff::manifest::ClusterSchemas,
+    diff::manifest::{ClusterSchemas, CustomKind},
     event::Event,
     rules::RuleSet,
     types::{
         AbsentObject, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus, HashBaseline,
-        Judgement, Kind, LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source, Verdict,
-        VerdictKind, WatchHealth, WatchId, WatchPlan, WatchSpec,
+        Judgement, Kind, LastKnown, LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source,
+        Verdict, VerdictKind, WatchHealth, WatchId, WatchPlan,
     },
 };
 
@@ -46,9 +62,8 @@ pub struct Engine {
     snapshot: Snapshot,
     /// The open watches of the plan. Events of other watches arrive too late, and are ignored.
     watches: BTreeMap<WatchId, OpenWatch>,
-    /// Claims with a count of episodes, ordered by the time from which the window is measured. A claim on an object that was
-    /// recreated may be in it more than once.
-    episode_counts: VecDeque<(Timestamp, ObjectKey, Source)>,
+    /// Claims with a count of episodes, and the start of one of them: the window is measured from it or from a later one.
+    episode_counts: HashMap<(ObjectKey, Source), Timestamp>,
     /// The version of the last changed block; never reused.
     block_version: u64,
     /// Desired state that is not stored on the objects themselves.
@@ -58,19 +73,6 @@ pub struct Engine {
     grace_periods: HashMap<ObjectKey, Timestamp>,
     /// Rules that expired up to this time have been handled.
     rules_checked_at: Timestamp,
-}
-
-#[derive(Debug)]
-struct OpenWatch {
-    /// The index of its kind in the snapshot.
-    kind: usize,
-    /// The index of its state in that kind.
-    state: usize,
-    /// The list that is being received.
-    staged: Option<StagedList>,
-    /// Whether it selects other objects than the watches that it replaces: objects that are not in its first
-    /// list are not deleted, but no longer selected.
-    reselected: bool,
 }
 
 /// Why an object is reconciled.
@@ -104,7 +106,7 @@ impl Engine {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
             rules: Arc::new(ActiveRules::new(rules)),
-            sources: with_baselines.map(|source| (*source, WatchHealth::Starting)).collect(),
+            sources: Arc::new(with_baselines.map(|source| (*source, WatchHealth::Starting)).collect()),
             ..Snapshot::default()
         };
         sources.iter().for_each(|source| metrics.init_object_source(*source));
@@ -114,7 +116,7 @@ impl Engine {
             metrics,
             snapshot,
             watches: BTreeMap::new(),
-            episode_counts: VecDeque::new(),
+            episode_counts: HashMap::new(),
             block_version: 0,
             baselines: Baselines::default(),
             schemas: Arc::default(),
@@ -171,20 +173,17 @@ impl Engine {
 
     // Reconciliation.
 
-    /// Re-evaluates all claims on one object. Returns whether the state changed.
-    ///
-    /// This is where an episode starts and ends: [`step`] decides it for a claim that its source still makes, and a claim that
-    /// its source no longer makes ends with `context.cause`. Two others do so without an object: a rerating, and the end of the
-    /// claims on objects of a kind that is no longer watched.
+    /// Re-evaluates all claims on one object: looks up, diffs, merges, rates, steps the episode, records, stores. Returns whether
+    /// the state changed.
     fn reconcile(&mut self, key: &ObjectKey, presence: &Presence, context: ReconcileContext) -> bool {
         let now = context.now;
         // Look up the claims so far.
         let before = self.entries(key).to_vec();
 
         // Diff the object for each source. The declarations of one source are merged into one judgement.
-        let verdicts = source_verdicts(key, presence, &self.baselines, &self.schemas, now);
+        let judgements = source_judgements(key, presence, &before, &self.baselines, &self.schemas, now);
         self.track_grace_period(key, presence, now);
-        if before.is_empty() && verdicts.is_empty() {
+        if before.is_empty() && judgements.is_empty() {
             return false;
         }
         let object = match presence {
@@ -192,8 +191,10 @@ impl Engine {
             Presence::Absent | Presence::Unwatched | Presence::NotSynced => self.absent_object(key, &before),
         };
 
-        let mut after = Vec::with_capacity(verdicts.len());
-        for SourceVerdict { source, judgement, details } in verdicts {
+        // Findings are rated only if all labels that the rules need were read.
+        let has_labels = self.snapshot.rules.has_labels(&object);
+        let mut after = Vec::with_capacity(judgements.len());
+        for SourceJudgement { source, judgement, details } in judgements {
             let known = before.iter().find(|entry| entry.claim.source == source);
             // A recreated object carries a new baseline, so the claim on its predecessor ends here.
             let recreated = known.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
@@ -203,14 +204,15 @@ impl Engine {
             let previous = known.filter(|_| recreated.is_none()).map(|entry| &**entry);
             let previous_claim = previous.map(|entry| &entry.claim);
 
-            // Rate the findings, and step the episode.
+            // Rate the findings, and step the episode: it starts, goes on or ends here.
             let view = object_view(&object, source, &self.autoscalers);
-            let rater = Rater { rules: self.snapshot.rules.set(), object: view, now };
+            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, now };
+            let judgement = rater.judgement_for_now(judgement);
             let baseline_moved =
                 previous.is_some_and(|entry| only_baseline_moved(entry, details.as_ref(), &object));
             let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
             let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
-            let (verdict, change) = step(verdict, judgement, baseline_moved, &rater);
+            let (verdict, change) = step_episode(verdict, judgement, baseline_moved, &rater);
             // Drift that may be older than the watch is an episode, but no detection: at the first conclusive
             // comparison of fields, and where a source is new on a known object.
             let is_observed = match previous_claim {
@@ -227,21 +229,16 @@ impl Engine {
             }
             let episodes = previous_claim.and_then(|claim| claim.episodes);
             let episodes = EpisodeCount::after(episodes, change, now);
-            let old_details = previous_claim.and_then(|claim| claim.details.as_deref());
-            let details = details.map(|details| match old_details {
-                // The results of the last comparison stay valid until the next one.
-                Some(old) if !is_conclusive => Arc::new(ClaimDetails {
-                    compared_content: old.compared_content,
-                    blind_fields: old.blind_fields.clone(),
-                    ..details
-                }),
-                Some(_) | None => Arc::new(details),
-            });
+            // The results of the last comparison stay valid until the next one.
+            let compared = previous_claim.and_then(|claim| claim.details.as_deref());
+            let compared = compared.filter(|_| !is_conclusive);
+            let details = details.map(|details| Arc::new(details.with_comparison_of(compared)));
             let claim = Claim { source, verdict, episodes, details };
             let entry = Arc::new(ClaimEntry { object: object.clone(), claim });
             self.record(previous, Some(&entry), change, now);
             after.push(entry);
         }
+        // A claim that its source no longer makes ends, and its episode.
         for entry in &before {
             if !after.iter().any(|updated| updated.claim.source == entry.claim.source) {
                 self.end_claim(entry, context);
@@ -252,7 +249,7 @@ impl Engine {
         self.store(key, &before, after)
     }
 
-    /// Ends a claim that its source no longer makes, and its episode.
+    /// Ends a claim, and its episode if it has one.
     fn end_claim(&mut self, entry: &ClaimEntry, context: ReconcileContext) {
         let change = match entry.claim.verdict.episode() {
             Some(_) => EpisodeChange::Ended(context.cause),
@@ -270,7 +267,7 @@ impl Engine {
         now: Timestamp,
     ) {
         let Some(entry) = after.or(before) else { return };
-        let counter = counter_key(entry);
+        let counter = entry.counter_key();
         if !self.snapshot.counters.has_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(&counter);
         }
@@ -283,7 +280,7 @@ impl Engine {
                     Arc::make_mut(&mut self.snapshot.counters).count_detection(&counter, episode);
                 }
                 if entry.claim.episodes.is_some_and(|episodes| episodes.count == 1) {
-                    self.episode_counts.push_back((now, entry.key().clone(), entry.claim.source));
+                    self.episode_counts.insert((entry.key().clone(), entry.claim.source), now);
                 }
             }
             EpisodeChange::Ended(cause) => {
@@ -295,10 +292,14 @@ impl Engine {
         }
         let from = before.map(|entry| entry.claim.verdict.kind());
         let to = after.map(|entry| entry.claim.verdict.kind());
-        // Two moves are not worth a transition: an object that appears or disappears without an episode, and
-        // an apply that changes nothing.
+        // Three moves are not worth a transition: an object that appears or disappears without an episode, a claim that
+        // is in sync at its first comparison (its schema or its list arrived after it), and an apply that changes nothing.
+        let is_first_sync = to == Some(VerdictKind::InSync)
+            && before.is_some_and(|entry| {
+                matches!(entry.claim.verdict, Verdict::Unknown(_, LastKnown::NeverJudged))
+            });
         let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
-        let is_move = from != to && before.is_some() && after.is_some() && !is_apply;
+        let is_move = from != to && before.is_some() && after.is_some() && !is_first_sync && !is_apply;
         if change != EpisodeChange::Unchanged || is_move {
             self.snapshot.history.push(Transition {
                 sequence: 0,
@@ -330,7 +331,7 @@ impl Engine {
         let was_last =
             |entry: &&Arc<ClaimEntry>| kind.blocks.has_no_claims(&key.namespace, entry.claim.source);
         for entry in before.iter().filter(was_last) {
-            Arc::make_mut(&mut self.snapshot.counters).drop_if_zero(&counter_key(entry));
+            Arc::make_mut(&mut self.snapshot.counters).drop_if_zero(&entry.counter_key());
         }
         self.snapshot.sequence += u64::from(series_changed);
         true
@@ -359,7 +360,7 @@ impl Engine {
                 );
             }
         }
-        self.match_baselines(now);
+        self.match_baselines(self.baselines.undecided(), now);
     }
 
     /// An object that does not exist. It keeps the labels that were last read, or else the declared ones.
@@ -367,8 +368,7 @@ impl Engine {
         let last_read = before.first().map(|entry| entry.object.rule_inputs());
         let declared =
             || Arc::new(RuleInputs { labels: self.baselines.labels_of(key), ..RuleInputs::default() });
-        let rule_inputs =
-            last_read.filter(|inputs| inputs.read_from_object()).map_or_else(declared, Arc::clone);
+        let rule_inputs = last_read.filter(|inputs| inputs.has_read_any()).map_or_else(declared, Arc::clone);
         ClaimedObject::Absent(Arc::new(AbsentObject { key: self.watched_key(key), rule_inputs }))
     }
 
@@ -442,6 +442,7 @@ impl Engine {
         self.reconcile(key, &presence, context)
     }
 
+    /// Drops an object and all claims on it, whatever the sources declare: its kind is no longer watched.
     fn drop_object(&mut self, key: &ObjectKey, cause: ResolutionCause, now: Timestamp) {
         let before = self.entries(key).to_vec();
         if before.is_empty() {
@@ -478,7 +479,7 @@ impl Engine {
         let Some(state) = self.watch_state_mut(watch) else { return false };
         // Drift in the first list started before we watched; drift in a relist started since then.
         let counted = mem::replace(&mut state.synced, true);
-        state.answered = true;
+        state.first_list_ended = true;
         state.health = WatchHealth::Up;
         let spec = state.spec.clone();
         let (changed, deleted) = staged.diff(&self.snapshot.kinds[kind].blocks, &spec);
@@ -594,7 +595,7 @@ impl Engine {
         }
         let refused = is_refused(&health);
         let Some(state) = self.watch_state_mut(watch) else { return false };
-        state.answered |= refused;
+        state.first_list_ended |= refused;
         state.health = health;
         let kind = state.spec.kind.clone();
         if refused {
@@ -626,15 +627,15 @@ impl Engine {
             affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
         affected.extend(live.iter().flat_map(|object| self.baselines.match_by_object(object)));
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Absorbed, now));
-        self.match_baselines(now);
-        self.share_baselines();
+        self.match_baselines(vec![(baseline.source, baseline.name.clone())], now);
+        self.publish_baselines();
         true
     }
 
     fn remove_baseline(&mut self, source: Source, name: &Arc<str>, now: Timestamp) -> bool {
         let affected = self.baselines.remove(source, name);
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
-        self.share_baselines();
+        self.publish_baselines();
         true
     }
 
@@ -677,21 +678,29 @@ impl Engine {
     }
 
     fn set_source_health(&mut self, source: Source, health: WatchHealth) -> bool {
-        Arc::make_mut(&mut self.snapshot.counters).init_source(source);
         self.metrics.init_baseline_source(source);
-        let before = self.snapshot.sources.insert(source, health);
+        let before = self.snapshot.sources.get(&source);
+        if before == Some(&health) {
+            return false;
+        }
+        if before.is_none() {
+            Arc::make_mut(&mut self.snapshot.counters).init_source(source);
+        }
+        Arc::make_mut(&mut self.snapshot.sources).insert(source, health);
         self.snapshot.update_readiness();
-        let changed = before.as_ref() != self.snapshot.sources.get(&source);
-        self.snapshot.sequence += u64::from(changed);
-        changed
+        self.snapshot.sequence += 1;
+        true
     }
 
     /// Handles a source that the settings no longer enable.
     fn remove_source(&mut self, source: Source) -> bool {
-        let existed = self.snapshot.sources.remove(&source).is_some();
+        if !self.snapshot.sources.contains_key(&source) {
+            return false;
+        }
+        Arc::make_mut(&mut self.snapshot.sources).remove(&source);
         self.snapshot.update_readiness();
-        self.snapshot.sequence += u64::from(existed);
-        existed
+        self.snapshot.sequence += 1;
+        true
     }
 
     /// Reconciles the objects of baselines whose lock was taken, released or expired.
@@ -701,11 +710,10 @@ impl Engine {
             warn!(%source, state = %name, "The lock is held for longer than an apply may take; drift is reported again.");
             self.metrics.count_baseline_error(source, STALE_LOCK);
         }
-        if affected.is_empty() {
-            return false;
-        }
+        // A baseline without objects is published, too.
+        let Some(affected) = affected else { return false };
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
-        self.share_baselines();
+        self.publish_baselines();
         true
     }
 
@@ -720,34 +728,41 @@ impl Engine {
         if !keys.is_empty() {
             keys.retain(|key| !reconciled.contains(key));
             self.reconcile_all(keys, ReconcileContext::uncounted(ResolutionCause::Rule, now));
-            self.share_baselines();
+            self.publish_baselines();
         }
     }
 
-    /// Finds baselines of other clusters: all of their kinds are synced, and no object matched.
-    fn match_baselines(&mut self, now: Timestamp) {
-        let kinds = &self.snapshot.kinds;
-        let (elsewhere, affected) = self.baselines.decide_cluster(|key| match presence(kinds, key) {
-            Presence::Exists(_) | Presence::Absent => Some(true),
-            Presence::Unwatched => None,
-            Presence::NotSynced => Some(false),
-        });
-        for (source, name) in elsewhere {
+    /// Finds the baselines of other clusters among these: all of their kinds are synced, and no object matched.
+    fn match_baselines(&mut self, undecided: Vec<BaselineId>, now: Timestamp) {
+        let mut affected = Vec::new();
+        for baseline in undecided {
+            let kinds = &self.snapshot.kinds;
+            let is_synced = |key: &ObjectKey| match presence(kinds, key) {
+                Presence::Exists(_) | Presence::Absent => Some(true),
+                Presence::Unwatched => None,
+                Presence::NotSynced => Some(false),
+            };
+            let Some(objects) = self.baselines.decide_cluster(&baseline, is_synced) else { continue };
+            affected.extend(objects);
+            let (source, name) = baseline;
             warn!(%source, state = %name, "No object of the baseline is in this cluster; it is not compared.");
             self.metrics.count_baseline_error(source, OTHER_CLUSTER);
         }
         self.reconcile_matched(affected, &HashSet::new(), now);
     }
 
-    fn share_baselines(&mut self) {
-        self.snapshot.baselines = self.baselines.all().cloned().collect();
+    fn publish_baselines(&mut self) {
+        self.snapshot.baselines = self.baselines.states().clone();
         self.snapshot.sequence += 1;
     }
 
     // Rules, schemas, autoscalers and time.
 
-    /// Replaces the rules, and rerates all differences.
+    /// Replaces the rules, and rerates all differences, unless the rules are the same.
     fn apply_rules(&mut self, rules: Arc<RuleSet>, now: Timestamp) -> bool {
+        if Arc::ptr_eq(self.snapshot.rules.set(), &rules) {
+            return false;
+        }
         self.snapshot.rules = Arc::new(ActiveRules::new(rules));
         self.rerate_all(now);
         self.rules_checked_at = now;
@@ -757,18 +772,29 @@ impl Engine {
     /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
     fn apply_schemas(&mut self, schemas: Arc<ClusterSchemas>, now: Timestamp) -> bool {
         let changed_kinds = schemas.changed_since(&self.schemas);
-        let is_affected = |entry: &&Arc<ClaimEntry>| {
-            let kind = &entry.key().kind;
-            changed_kinds.contains(&(kind.api_version().into(), kind.kind.clone()))
-        };
-        let entries = self.snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries());
-        let keys: HashSet<ObjectKey> = entries.filter(is_affected).map(|entry| entry.key().clone()).collect();
+        let is_changed =
+            |kind: &Kind| changed_kinds.contains(&CustomKind::new(&kind.api_version(), &kind.kind));
+        let mut keys: Vec<ObjectKey> = Vec::new();
+        for state in &self.snapshot.kinds {
+            // The objects of a kind are of a few versions, which they share.
+            let mut versions: Vec<(&Arc<Kind>, bool)> = Vec::new();
+            for key in state.blocks.entries().map(|entry| entry.key()) {
+                let known = versions.iter().find(|(kind, _)| *kind == &key.kind);
+                let is_affected = known.map_or_else(|| is_changed(&key.kind), |(_, is_changed)| *is_changed);
+                if known.is_none() {
+                    versions.push((&key.kind, is_affected));
+                }
+                if is_affected && keys.last() != Some(key) {
+                    keys.push(key.clone());
+                }
+            }
+        }
         let awaits_schemas = schemas.any_pending();
         let changed = !keys.is_empty() || self.snapshot.awaits_schemas != awaits_schemas;
         self.schemas = schemas;
         self.snapshot.awaits_schemas = awaits_schemas;
         let context = ReconcileContext::uncounted(ResolutionCause::Rule, now);
-        self.reconcile_all(keys.into_iter().collect(), context);
+        self.reconcile_all(keys, context);
         self.snapshot.sequence += u64::from(changed);
         changed
     }
@@ -789,10 +815,9 @@ impl Engine {
         let differs = |entry: &&Arc<ClaimEntry>| entry.claim.verdict.differences().next().is_some();
         let entries = self.snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries().filter(differs));
         let entries: Vec<Arc<ClaimEntry>> = entries.cloned().collect();
-        let label_names = rules.label_names();
         let mut active = ActiveRules::new(rules.clone());
         for entry in entries {
-            active.add(&self.rerate_claim(&entry, &rules, &label_names, now).verdict);
+            active.add(&self.rerate_claim(&entry, &rules, now).verdict);
         }
         self.snapshot.rules = Arc::new(active);
         self.snapshot.sequence += 1;
@@ -806,29 +831,19 @@ impl Engine {
             return false;
         }
         let rules = self.snapshot.rules.set().clone();
-        let label_names = rules.label_names();
         let mut changed = false;
         for entry in keys.iter().flat_map(|key| self.entries(key).to_vec()).collect::<Vec<_>>() {
-            changed |= self.rerate_claim(&entry, &rules, &label_names, now) != entry.claim;
+            changed |= self.rerate_claim(&entry, &rules, now) != entry.claim;
         }
         changed
     }
 
-    /// Rerates one claim. The rating stays as it is while the cached object lacks labels that the rules need:
-    /// the object is being listed again with these labels, and is rated then.
-    fn rerate_claim(
-        &mut self,
-        before: &Arc<ClaimEntry>,
-        rules: &RuleSet,
-        label_names: &[Box<str>],
-        now: Timestamp,
-    ) -> Claim {
+    /// Rerates one claim.
+    fn rerate_claim(&mut self, before: &Arc<ClaimEntry>, rules: &RuleSet, now: Timestamp) -> Claim {
         let claim = before.claim.clone();
-        if before.object.live().is_some_and(|object| !object.rule_inputs.covers_labels(label_names)) {
-            return claim;
-        }
         let object = object_view(&before.object, claim.source, &self.autoscalers);
-        let (verdict, change) = rerate(claim.verdict, &Rater { rules, object, now });
+        let has_labels = self.snapshot.rules.has_labels(&before.object);
+        let (verdict, change) = rerate(claim.verdict, &Rater { rules, object, has_labels, now });
         let episodes = EpisodeCount::after(claim.episodes, change, now);
         let claim = Claim { verdict, episodes, ..claim };
         if claim != before.claim {
@@ -878,24 +893,22 @@ impl Engine {
 
     /// Drops the counts of episodes of claims that had none for [`FLAPPING_WINDOW`].
     fn expire_episode_counts(&mut self, now: Timestamp) -> bool {
+        let is_over = |start: Timestamp| now.duration_since(start) >= FLAPPING_WINDOW;
+        let due: Vec<(ObjectKey, Source)> =
+            self.episode_counts.extract_if(|_, start| is_over(*start)).map(|(claim, _)| claim).collect();
         let mut changed = false;
-        while let Some((since, ..)) = self.episode_counts.front() {
-            if now.duration_since(*since) < FLAPPING_WINDOW {
-                break;
-            }
-            let Some((_, key, source)) = self.episode_counts.pop_front() else { break };
+        for (key, source) in due {
             let entry = self.entries(&key).iter().find(|entry| entry.claim.source == source);
             let Some((entry, episodes)) = entry.and_then(|entry| Some((entry, entry.claim.episodes?))) else {
                 continue;
             };
-            if now.duration_since(episodes.last) < FLAPPING_WINDOW {
-                let at = self.episode_counts.partition_point(|(since, ..)| *since <= episodes.last);
-                self.episode_counts.insert(at, (episodes.last, key, source));
-                continue;
+            if is_over(episodes.last) {
+                let mut entry = ClaimEntry::clone(entry);
+                entry.claim.episodes = None;
+                changed |= self.replace_claim(entry);
+            } else {
+                self.episode_counts.insert((key, source), episodes.last);
             }
-            let mut entry = ClaimEntry::clone(entry);
-            entry.claim.episodes = None;
-            changed |= self.replace_claim(entry);
         }
         changed
     }
@@ -905,71 +918,16 @@ fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
 }
 
-/// The kinds of a plan without objects, ordered by name. Watches that are open already keep their state.
-fn planned_kinds(plan: &WatchPlan, old_kinds: &[Arc<KindState>]) -> Vec<KindState> {
-    let old_watches = old_kinds.iter().flat_map(|old| old.watches.iter());
-    let old_watches: BTreeMap<WatchId, &WatchState> =
-        old_watches.filter_map(|watch| Some((watch.id?, watch))).collect();
-    let open = plan.watches.iter().map(|watch| {
-        let old = old_watches.get(&watch.id).map(|old| WatchState::clone(old));
-        old.unwrap_or_else(|| new_watch(Some(watch.id), &watch.spec, WatchHealth::Starting))
-    });
-    let unwatched =
-        plan.unwatched.iter().map(|unwatched| new_watch(None, &unwatched.spec, unwatched.health.clone()));
-    let mut kinds: Vec<Vec<WatchState>> = Vec::new();
-    for watch in open.chain(unwatched) {
-        match kinds.iter_mut().find(|watches| watches[0].spec.kind.is_same_type(&watch.spec.kind)) {
-            Some(watches) => watches.push(watch),
-            None => kinds.push(vec![watch]),
-        }
-    }
-    kinds.sort_by(|a, b| {
-        let [a, b] = [a, b].map(|watches| &*watches[0].spec.kind);
-        (&a.kind, &a.group).cmp(&(&b.kind, &b.group))
-    });
-    let state = |watches: Vec<WatchState>| KindState {
-        kind: watches[0].spec.kind.clone(),
-        watches: watches.into(),
-        blocks: ClaimBlocks::default(),
-    };
-    kinds.into_iter().map(state).collect()
-}
-
-fn new_watch(id: Option<WatchId>, spec: &Arc<WatchSpec>, health: WatchHealth) -> WatchState {
-    WatchState { id, spec: spec.clone(), answered: is_refused(&health), health, synced: false }
-}
-
-fn has_same_watches(new: &[KindState], old: &[Arc<KindState>]) -> bool {
-    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| new.watches == old.watches)
-}
-
-fn counter_key(entry: &ClaimEntry) -> CounterKey {
-    let key = entry.key();
-    CounterKey { kind: key.kind.clone(), namespace: key.namespace.clone(), source: entry.claim.source }
-}
-
-/// Whether no source and no rule can distinguish two versions of an object.
-fn is_equivalent(a: &LiveObject, b: &LiveObject) -> bool {
-    a.key.kind == b.key.kind
-        && a.hash_baseline == b.hash_baseline
-        && a.document == b.document
-        && a.report == b.report
-        && a.applied == b.applied
-        && has_same_rule_inputs(a, b)
-}
-
-/// The object that an autoscaler scales; none if the claims are not on an autoscaler.
-fn scale_target(entries: &[Arc<ClaimEntry>]) -> Option<&ObjectKey> {
-    entries.first()?.object.live()?.facts.scales.as_deref()
-}
-
 fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
     entries.iter().find(|entry| entry.claim.source == source).map(|entry| &entry.claim.verdict)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    };
 
     use jiff::Timestamp;
     use prometheus_client::registry::Registry;
@@ -978,8 +936,8 @@ mod tests {
         engine::{Engine, EngineMetrics, History},
         event::Event,
         types::{
-            Clock, Digest, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey, Source, Watch,
-            WatchHealth, WatchIds, WatchPlan, WatchSpec,
+            Algorithm, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline, HashMismatch,
+            Kind, LiveObject, ObjectKey, Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
         },
     };
 
@@ -999,6 +957,16 @@ mod tests {
             hash_baseline: HashBaseline::Match(Digest::of(b"")),
             ..LiveObject::named(ObjectKey::new(watch.spec.kind.clone(), "shop", "web"))
         })
+    }
+
+    fn mismatch() -> HashBaseline {
+        HashBaseline::Mismatch(Box::new(HashMismatch {
+            algorithm: Algorithm::TfdriftV1,
+            expected: Digest::of(b"declared"),
+            actual: Digest::of(b"live"),
+            owner: None,
+            recorded_by: None,
+        }))
     }
 
     fn engine(plan: &WatchPlan) -> Engine {
@@ -1049,6 +1017,97 @@ mod tests {
         assert_eq!((snapshot.kinds[0].blocks.count(), snapshot.kinds[0].watches[0].synced), (0, false));
     }
 
+    #[test]
+    fn recreated_object_is_in_the_episode_window_once() {
+        let watch = services();
+        let second = Arc::new(AtomicI64::new(0));
+        let time = second.clone();
+        let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
+        let metrics = EngineMetrics::register(&mut Registry::default());
+        let (plan, rules) = (plan_of(&watch), Arc::default());
+        let mut engine = Engine::new(&plan, rules, &[Source::Annotation], History::default(), metrics, clock);
+        for version in 0..10 {
+            second.store(version * 3_600, Ordering::Relaxed);
+            let uid = format!("uid-{version}").into();
+            let drifted = LiveObject { uid, hash_baseline: mismatch(), ..LiveObject::clone(&object(&watch)) };
+            engine.apply(Event::Applied(watch.id, Arc::new(drifted)));
+            let episodes = engine.snapshot().kinds[0].blocks.get("shop", "web")[0].claim.episodes;
+            assert_eq!(episodes.map(|episodes| episodes.count), Some(1));
+            assert_eq!(engine.episode_counts.len(), 1);
+            engine.apply(Event::Deleted { watch: watch.id, namespace: "shop".into(), name: "web".into() });
+        }
+        second.store(33 * 3_600, Ordering::Relaxed);
+        engine.apply(Event::Tick);
+        assert_eq!(engine.episode_counts.len(), 0);
+    }
+
+    fn baseline(name: &str, serial: u64) -> Arc<Baseline> {
+        let version = BaselineVersion {
+            serial,
+            lineage: name.into(),
+            tool_version: "1.11.4".into(),
+            written: None,
+            chart: None,
+        };
+        Arc::new(Baseline {
+            source: Source::Terraform,
+            name: name.into(),
+            origin: BaselineOrigin::StateSecret,
+            version: Some(version),
+            objects: Vec::new(),
+            skipped: Vec::new(),
+            fault: None,
+            lock: None,
+            this_cluster: true,
+        })
+    }
+
+    #[test]
+    fn baseline_event_copies_the_states_next_to_it() {
+        let mut engine = engine(&plan_of(&services()));
+        let mut published = engine.snapshot();
+        for number in 0..1_000 {
+            assert!(engine.apply(Event::Baseline(baseline(&format!("state-{number:04}"), 1))));
+            let changed = engine.snapshot();
+            let copied = changed.baselines.copied_since(&published.baselines);
+            assert!((1..=65).contains(&copied), "{copied} of {number} states were copied");
+            published = changed;
+        }
+        assert!(
+            !engine.apply(Event::Tick) && engine.snapshot().baselines.copied_since(&published.baselines) == 0
+        );
+        assert!(engine.apply(Event::Baseline(baseline("state-0500", 2))));
+        let changed = engine.snapshot();
+        assert!((1..=64).contains(&changed.baselines.copied_since(&published.baselines)));
+        assert_eq!(changed.baselines.values().count(), 1_000);
+        assert!(
+            Arc::ptr_eq(&changed.sources, &published.sources)
+                && Arc::ptr_eq(&changed.rules, &published.rules)
+        );
+        assert!(Arc::ptr_eq(&changed.counters, &published.counters));
+        assert!(changed.kinds.iter().zip(&published.kinds).all(|(new, old)| Arc::ptr_eq(new, old)));
+        engine.apply(Event::BaselineRemoved(Source::Terraform, "state-0500".into()));
+        assert!(engine.snapshot().baselines.copied_since(&changed.baselines) < 64);
+    }
+
+    #[test]
+    fn health_of_a_source_is_copied_if_it_changes() {
+        let mut engine = engine(&plan_of(&services()));
+        assert!(engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up)));
+        let published = engine.snapshot();
+        assert!(!engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up)));
+        engine.apply(Event::Baseline(baseline("state", 1)));
+        assert!(Arc::ptr_eq(&engine.snapshot().sources, &published.sources));
+        assert!(engine.apply(Event::SourceHealth(Source::Helm, WatchHealth::Starting)));
+        let changed = engine.snapshot();
+        assert_eq!((published.sources.len(), changed.sources.len()), (1, 2));
+        assert_eq!(changed.baselines.copied_since(&published.baselines), 1, "the new one");
+        assert!(
+            engine.apply(Event::SourceRemoved(Source::Helm))
+                && !engine.apply(Event::SourceRemoved(Source::Helm))
+        );
+    }
+
     /// What the first write after a publish copies does not depend on the size of the cluster.
     #[test]
     fn publish_copies_what_changed() {
@@ -1071,14 +1130,7 @@ mod tests {
         engine.apply(Event::ListEnded(watch.id));
 
         let published = engine.snapshot();
-        let edited = HashBaseline::Mismatch(Box::new(HashMismatch {
-            algorithm: crate::types::Algorithm::TfdriftV1,
-            expected: declared,
-            actual: Digest::of(b"live"),
-            owner: None,
-            recorded_by: None,
-        }));
-        assert!(engine.apply(Event::Applied(watch.id, object(7, "2", edited))));
+        assert!(engine.apply(Event::Applied(watch.id, object(7, "2", mismatch()))));
         let changed = engine.snapshot();
         assert_eq!(changed.counters.detections().map(|(_, count)| count).sum::<u64>(), 1);
         let copied = changed.kinds[0].blocks.copied_since(&published.kinds[0].blocks);
@@ -1086,5 +1138,23 @@ mod tests {
         let copied = changed.counters.copied_since(&published.counters);
         assert!((1..200).contains(&copied), "{copied} of 10000 counters were copied");
         assert!(Arc::ptr_eq(&changed.kinds[0].watches, &published.kinds[0].watches));
+        assert!(Arc::ptr_eq(&changed.sources, &published.sources));
+        assert_eq!(changed.baselines.copied_since(&published.baselines), 0);
+        // The matches of all rules are copied if one changes; the compiled rules are not.
+        assert!(!Arc::ptr_eq(&changed.rules, &published.rules));
+        assert!(Arc::ptr_eq(changed.rules.set(), published.rules.set()));
+        engine.apply(Event::Applied(watch.id, object(8, "2", HashBaseline::Match(declared))));
+        assert!(Arc::ptr_eq(&engine.snapshot().rules, &changed.rules), "a rule matches differences only");
+
+        // One transition more copies the chunk of the newest ones.
+        for namespace in 0..1_000 {
+            engine.apply(Event::Applied(watch.id, object(namespace, "3", HashBaseline::Match(declared))));
+            engine.apply(Event::Applied(watch.id, object(namespace, "4", mismatch())));
+        }
+        let published = engine.snapshot();
+        assert!(published.history.newest_first().count() > 1_000);
+        assert!(engine.apply(Event::Applied(watch.id, object(0, "5", HashBaseline::Match(declared)))));
+        let copied = engine.snapshot().history.copied_since(&published.history);
+        assert!((1..=100).contains(&copied), "{copied} transitions were copied");
     }
 }

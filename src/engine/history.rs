@@ -161,6 +161,14 @@ impl History {
         self.append(Arc::new(Transition { sequence: self.last, ..transition }));
     }
 
+    /// How many transitions are in chunks that the other history does not share.
+    #[cfg(test)]
+    pub(super) fn copied_since(&self, before: &Self) -> usize {
+        let is_shared =
+            |chunk: &&Arc<Vec<Arc<Transition>>>| before.chunks.iter().any(|old| Arc::ptr_eq(old, chunk));
+        self.chunks.iter().filter(|chunk| !is_shared(chunk)).map(|chunk| chunk.len()).sum()
+    }
+
     fn append(&mut self, transition: Arc<Transition>) {
         match self.chunks.back_mut() {
             Some(chunk) if chunk.len() < CHUNK => Arc::make_mut(chunk).push(transition),

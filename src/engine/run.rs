@@ -28,12 +28,27 @@ pub struct SnapshotPublisher {
     published: watch::Sender<Arc<Snapshot>>,
     /// When the engine last took events from its queue, in Unix seconds; 0 before that.
     heartbeat: Arc<AtomicI64>,
+    /// Replaced snapshots that readers may hold.
+    replaced: Vec<Arc<Snapshot>>,
+}
+
+impl SnapshotPublisher {
+    fn publish(&mut self, snapshot: Snapshot) {
+        self.replaced.push(self.published.send_replace(Arc::new(snapshot)));
+    }
+
+    /// Drops the replaced snapshots that no reader holds. A snapshot may hold the last references to all objects before a relist,
+    /// so they are dropped here, never on a thread that serves requests.
+    fn drop_unread(&mut self) {
+        self.replaced.retain(|snapshot| Arc::strong_count(snapshot) > 1);
+    }
 }
 
 pub fn snapshot_channel(first: Snapshot) -> (SnapshotPublisher, SnapshotReader) {
     let (sender, receiver) = watch::channel(Arc::new(first));
     let heartbeat = Arc::new(AtomicI64::new(0));
-    let publisher = SnapshotPublisher { published: sender, heartbeat: heartbeat.clone() };
+    let publisher =
+        SnapshotPublisher { published: sender, heartbeat: heartbeat.clone(), replaced: Vec::new() };
     (publisher, SnapshotReader { published: receiver, heartbeat })
 }
 
@@ -41,7 +56,7 @@ pub fn snapshot_channel(first: Snapshot) -> (SnapshotPublisher, SnapshotReader) 
 pub async fn run(
     mut engine: Engine,
     mut events: mpsc::Receiver<Event>,
-    publisher: SnapshotPublisher,
+    mut publisher: SnapshotPublisher,
     clock: Clock,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
@@ -54,8 +69,9 @@ pub async fn run(
         publisher.heartbeat.store(clock.now().as_second(), Ordering::Relaxed);
         if changed {
             edition += 1;
-            publisher.published.send_replace(Arc::new(Snapshot { edition, ..engine.snapshot() }));
+            publisher.publish(Snapshot { edition, ..engine.snapshot() });
         }
+        publisher.drop_unread();
     }
 }
 
@@ -79,5 +95,28 @@ impl SnapshotReader {
         let heartbeat = self.heartbeat.load(Ordering::Relaxed);
         let heartbeat = (heartbeat != 0).then(|| Timestamp::from_second(heartbeat).ok()).flatten()?;
         Some(now.duration_since(heartbeat))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Snapshot, snapshot_channel};
+
+    #[test]
+    fn reader_never_drops_the_last_reference_to_a_snapshot() {
+        let (mut publisher, reader) = snapshot_channel(Snapshot::default());
+        let held = reader.snapshot();
+        let weak = Arc::downgrade(&held);
+        publisher.publish(Snapshot::default());
+        publisher.drop_unread();
+        drop(held);
+        assert_eq!(weak.strong_count(), 1, "the publisher holds it");
+        publisher.drop_unread();
+        assert_eq!(weak.strong_count(), 0);
+        publisher.publish(Snapshot::default());
+        publisher.drop_unread();
+        assert!(publisher.replaced.is_empty(), "no reader held it");
     }
 }

@@ -31,22 +31,30 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         K: Borrow<Q>,
         V: Default,
     {
-        let (mut chunk, mut position) = self.find(key);
-        match self.chunks.get_mut(chunk) {
-            None => self.chunks.push(Arc::default()),
-            Some(full) if position.is_err() && full.len() == MAX_CHUNK => {
-                let upper = Arc::make_mut(full).split_off(MAX_CHUNK / 2);
-                self.chunks.insert(chunk + 1, Arc::new(upper));
-                (chunk, position) = self.find(key);
-            }
-            Some(_) => {}
-        }
-        let entries = Arc::make_mut(&mut self.chunks[chunk]);
+        let (entries, position) = self.find_mut(key);
         let at = position.unwrap_or_else(|at| {
             entries.insert(at, (key.to_owned(), V::default()));
             at
         });
         &mut entries[at].1
+    }
+
+    /// None if the map does not have the key. Copies the chunk of the key, so a reader calls [`Self::get`] first.
+    pub(super) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let (chunk, position) = self.find(key);
+        position.ok().map(|at| &mut Arc::make_mut(&mut self.chunks[chunk])[at].1)
+    }
+
+    /// Adds or replaces the value of a key.
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        let (entries, position) = self.find_mut(&key);
+        match position {
+            Ok(at) => entries[at].1 = value,
+            Err(at) => entries.insert(at, (key, value)),
+        }
     }
 
     pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q)
@@ -84,6 +92,24 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         (chunk, entries.binary_search_by(|(known, _)| known.borrow().cmp(key)))
     }
 
+    /// The chunk of a key with room for it, and the position there.
+    fn find_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> (&mut Vec<(K, V)>, Result<usize, usize>)
+    where
+        K: Borrow<Q>,
+    {
+        let (mut chunk, mut position) = self.find(key);
+        match self.chunks.get_mut(chunk) {
+            None => self.chunks.push(Arc::default()),
+            Some(full) if position.is_err() && full.len() == MAX_CHUNK => {
+                let upper = Arc::make_mut(full).split_off(MAX_CHUNK / 2);
+                self.chunks.insert(chunk + 1, Arc::new(upper));
+                (chunk, position) = self.find(key);
+            }
+            Some(_) => {}
+        }
+        (Arc::make_mut(&mut self.chunks[chunk]), position)
+    }
+
     /// The number of entries in chunks that the other map does not share: those that a write has copied.
     #[cfg(test)]
     pub(super) fn copied_since(&self, before: &Self) -> usize {
@@ -119,8 +145,15 @@ mod tests {
             let (mut map, mut expected) = (SharedMap::<u32, u32>::default(), BTreeMap::new());
             for (key, value) in writes {
                 if let Some(value) = value {
-                    *map.get_or_default(&key) = value;
+                    if value % 2 == 0 {
+                        map.insert(key, value);
+                    } else {
+                        *map.get_or_default(&key) = value;
+                    }
                     expected.insert(key, value);
+                } else if let Some(known) = map.get_mut(&key).filter(|known| **known > 4) {
+                    *known -= 1;
+                    expected.entry(key).and_modify(|value| *value -= 1);
                 } else {
                     map.remove(&key);
                     expected.remove(&key);

@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{ActiveRules, BaselineState, ClaimBlocks, ClaimEntry, DriftCounters, History, Transition};
+use super::{
+    ActiveRules, BaselineState, BaselineStates, ClaimBlocks, ClaimEntry, DriftCounters, History, Transition,
+};
 use crate::types::{
     Baseline, BaselineError, DownReason, GroupKind, Kind, Lock, Scope, Source, UnknownReason, VerdictKind,
     WatchHealth, WatchId, WatchSpec,
@@ -22,15 +24,15 @@ pub struct Snapshot {
     pub kinds: Vec<Arc<KindState>>,
     pub counters: Arc<DriftCounters>,
     pub history: History,
-    /// Whether every first list was answered, and at least one succeeded. Stays true when watches are added
+    /// Whether every first list ended, and at least one succeeded. Stays true when watches are added
     /// later: their kinds do not hide the results so far.
     pub ready: bool,
     /// Whether schemas of custom resources are still being read; their objects are not judged before that.
     pub awaits_schemas: bool,
     pub rules: Arc<ActiveRules>,
     /// The health of each enabled source that has baselines of its own.
-    pub sources: BTreeMap<Source, WatchHealth>,
-    pub baselines: Arc<[BaselineState]>,
+    pub sources: Arc<BTreeMap<Source, WatchHealth>>,
+    pub baselines: BaselineStates,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ pub struct WatchState {
     /// Whether a list was ever complete.
     pub synced: bool,
     /// Whether the first list is done: it was complete, or the API server refused it.
-    pub answered: bool,
+    pub first_list_ended: bool,
 }
 
 impl Snapshot {
@@ -59,14 +61,14 @@ impl Snapshot {
     }
 
     pub(super) fn update_readiness(&mut self) {
-        let is_answered = |health: &WatchHealth| *health == WatchHealth::Up || is_refused(health);
-        let nothing_declared = self.baselines.iter().all(|state| state.baseline.objects.is_empty());
+        let has_ended = |health: &WatchHealth| *health == WatchHealth::Up || is_refused(health);
+        let nothing_declared = self.baselines.values().all(|state| state.baseline.objects.is_empty());
         let all_up = self.sources.values().all(|health| *health == WatchHealth::Up);
         let nothing_to_watch =
             self.kinds.is_empty() && !self.sources.is_empty() && all_up && nothing_declared;
         self.ready = self.ready
-            || (self.sources.values().all(is_answered)
-                && self.watches().all(|watch| watch.answered)
+            || (self.sources.values().all(has_ended)
+                && self.watches().all(|watch| watch.first_list_ended)
                 && (nothing_to_watch || self.watches().any(|watch| watch.synced)));
     }
 
@@ -88,7 +90,8 @@ impl Snapshot {
         let is_visible_namespace = |namespace: &str| scopes.values().any(|scope| scope.has(namespace));
         let entries = kinds.iter().flat_map(|kind| kind.blocks.entries());
         let rules = self.rules.scoped_to(is_visible_namespace, entries.map(|entry| &entry.claim.verdict));
-        let baselines = self.baselines.iter().filter_map(|state| state.scoped_to(&is_visible));
+        let sources = self.sources.iter().map(|(source, health)| (*source, without_message(health)));
+        let baselines = self.baselines.values().filter_map(|state| state.scoped_to(&is_visible));
         Self {
             sequence: self.sequence,
             edition: self.edition,
@@ -99,7 +102,7 @@ impl Snapshot {
             ready: self.ready,
             awaits_schemas: self.awaits_schemas,
             rules: Arc::new(rules),
-            sources: self.sources.iter().map(|(source, health)| (*source, without_message(health))).collect(),
+            sources: Arc::new(sources.collect()),
             baselines: baselines.collect(),
             kinds,
         }
@@ -115,8 +118,12 @@ impl Snapshot {
             && self.kinds.len() == other.kinds.len()
             && self.kinds.iter().zip(&other.kinds).all(|(own, other)| own.same_content(other))
             && self.counters == other.counters
-            && self.baselines.len() == other.baselines.len()
-            && self.baselines.iter().zip(&*other.baselines).all(|(own, other)| own.same_content(other))
+            && self.baselines.values().count() == other.baselines.values().count()
+            && self
+                .baselines
+                .values()
+                .zip(other.baselines.values())
+                .all(|(own, other)| own.same_content(other))
     }
 }
 
@@ -273,7 +280,7 @@ mod tests {
             }),
             health: WatchHealth::Up,
             synced: true,
-            answered: true,
+            first_list_ended: true,
         };
         let watches = watches.iter().copied().map(watch).collect();
         Arc::new(KindState { kind, watches, blocks: ClaimBlocks::default() })
@@ -300,8 +307,8 @@ mod tests {
                 kind(Kind::namespace(), &[None]),
             ],
             counters: Arc::new(counters),
-            sources: [(Source::Terraform, down)].into(),
-            baselines: baselines.all().cloned().collect(),
+            sources: Arc::new([(Source::Terraform, down)].into()),
+            baselines: baselines.states().clone(),
             ..Snapshot::default()
         };
         let shop = Scope::In(["shop".into()].into());
@@ -309,7 +316,7 @@ mod tests {
 
         let watches: Vec<String> = scoped.watches().map(|watch| watch.spec.to_string()).collect();
         assert_eq!(watches, ["deployments.apps in shop"]);
-        let baselines: Vec<_> = scoped.baselines.iter().map(|state| &state.baseline).collect();
+        let baselines: Vec<_> = scoped.baselines.values().map(|state| &state.baseline).collect();
         let counts: Vec<_> = baselines
             .iter()
             .map(|baseline| (&*baseline.name, baseline.objects.len(), baseline.skipped.len()))

@@ -1,14 +1,7 @@
-//! The cache of objects and claims: copy-on-write blocks per kind, lists that are being received, and the
-//! index of autoscaled objects. After a publish, a write copies the block of the object and a pointer for each
-//! other block of its kind.
+//! The cache of objects and claims: copy-on-write blocks per kind, and lists that are being received.
+//! After a publish, a write copies the block of the object and a pointer for each other block of its kind.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-    ops::Range,
-    ptr,
-    sync::Arc,
-};
+use std::{collections::HashSet, mem, ops::Range, ptr, sync::Arc};
 
 use super::{ClaimEntry, claim::has_same_rule_inputs, shared_map::SharedMap};
 use crate::types::{LiveObject, ObjectKey, Source, WatchSpec};
@@ -267,67 +260,40 @@ pub(super) fn is_same_version(a: &LiveObject, b: &LiveObject) -> bool {
         && has_same_rule_inputs(a, b)
 }
 
-/// How many autoscalers each object has, and for which objects that changed between none and one.
-#[derive(Debug, Default)]
-pub(super) struct AutoscalerIndex {
-    counts: HashMap<ObjectKey, usize>,
-    changed: Vec<ObjectKey>,
-}
-
-impl AutoscalerIndex {
-    pub(super) fn is_autoscaled(&self, object: &ObjectKey) -> bool {
-        self.counts.contains_key(object)
-    }
-
-    /// Moves an autoscaler from one target to another; without a target before or after, it is created or
-    /// deleted.
-    pub(super) fn retarget(&mut self, before: Option<&ObjectKey>, after: Option<&ObjectKey>) {
-        if before == after {
-            return;
-        }
-        if let Some(before) = before
-            && let Some(count) = self.counts.get_mut(before)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(before);
-                self.changed.push(before.clone());
-            }
-        }
-        if let Some(after) = after {
-            let count = self.counts.entry(after.clone()).or_default();
-            *count += 1;
-            if *count == 1 {
-                self.changed.push(after.clone());
-            }
-        }
-    }
-
-    /// The objects that gained their first or lost their last autoscaler since the last call.
-    pub(super) fn take_changed(&mut self) -> Vec<ObjectKey> {
-        mem::take(&mut self.changed)
-    }
+/// Whether no source and no rule can distinguish two versions of an object.
+pub(super) fn is_equivalent(a: &LiveObject, b: &LiveObject) -> bool {
+    a.key.kind == b.key.kind
+        && a.hash_baseline == b.hash_baseline
+        && a.document == b.document
+        && a.report == b.report
+        && a.applied == b.applied
+        && has_same_rule_inputs(a, b)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AutoscalerIndex, ObjectKey};
-    use crate::types::Kind;
+    use super::{LiveObject, ObjectKey, is_same_version};
+    use crate::types::{DeclaredBody, DeclaredObject, Kind, ObjectRef, RedactionKey, UnknownReason};
 
     #[test]
-    fn object_is_autoscaled_until_its_last_autoscaler_is_deleted() {
-        let [web, api] = ["web", "api"].map(|name| ObjectKey::new(Kind::deployment(), "shop", name));
-        let mut autoscalers = AutoscalerIndex::default();
-        let mut check = |before: Option<&ObjectKey>, after: Option<&ObjectKey>, changed: &[&ObjectKey]| {
-            autoscalers.retarget(before, after);
-            assert_eq!(autoscalers.take_changed().iter().collect::<Vec<_>>(), changed);
-            (autoscalers.is_autoscaled(&web), autoscalers.is_autoscaled(&api))
+    fn object_with_another_last_applied_baseline_is_not_the_same_version() {
+        let object = |applied: Option<UnknownReason>| {
+            let name = ObjectRef::new("apps", "v1", "Deployment", "shop", "web");
+            let declared = |reason| {
+                let key = RedactionKey::new([1; 32]);
+                DeclaredObject::new("Deployment", name, key, DeclaredBody::Opaque(reason))
+            };
+            LiveObject {
+                resource_version: "7".into(),
+                applied: applied.map(declared).map(Box::new),
+                ..LiveObject::named(ObjectKey::new(Kind::deployment(), "shop", "web"))
+            }
         };
-        assert_eq!(check(None, Some(&web), &[&web]), (true, false));
-        assert_eq!(check(None, Some(&web), &[]), (true, false));
-        assert_eq!(check(Some(&web), Some(&web), &[]), (true, false));
-        assert_eq!(check(Some(&web), Some(&api), &[&api]), (true, true));
-        assert_eq!(check(Some(&web), None, &[&web]), (false, true));
-        assert_eq!(check(Some(&api), Some(&web), &[&api, &web]), (true, false));
+        let [absent, unreadable, invalid] =
+            [None, Some(UnknownReason::Unreadable), Some(UnknownReason::UnreadableBaseline)].map(object);
+        assert!(is_same_version(&absent, &absent) && is_same_version(&invalid, &invalid.clone()));
+        for (cached, listed) in [(&absent, &unreadable), (&unreadable, &absent), (&unreadable, &invalid)] {
+            assert!(!is_same_version(cached, listed), "{cached:?} {listed:?}");
+        }
     }
 }

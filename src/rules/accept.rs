@@ -72,7 +72,13 @@ fn rule(field: &AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpe
 /// The digest covers object, path and value, so a later acceptance does not replace this rule. Names of objects may be longer than
 /// names of rules, and may contain other characters.
 fn rule_name(AcceptedField { group, kind, namespace, name, path, value }: &AcceptedField<'_>) -> String {
-    let value = if let FieldValue::Redacted(_) = value { "".into() } else { value.text() };
+    let text = value.text();
+    let value = match value.value_digest() {
+        None => "".into(),
+        Some(digest) if digest == ValueDigest::of(&text) => text,
+        // Another value has the same text.
+        Some(digest) => digest.to_string().into(),
+    };
     let identity = [*group, namespace, name, path, &value].join("\0");
     let digest: String =
         ValueDigest::of(&identity).to_string().chars().skip("sha256:".len()).take(12).collect();

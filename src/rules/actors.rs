@@ -30,9 +30,9 @@ impl Actors {
 /// An autoscaler does not scale an object with 0 replicas: somebody else switched it off. No manager owns a value of 0.
 fn is_scaled_to_zero(finding: &Finding) -> bool {
     match &finding.actual {
-        FieldValue::Absent => true,
+        FieldValue::Absent | FieldValue::Null => true,
         FieldValue::Plain(replicas) => **replicas == *"0",
-        FieldValue::Redacted(_) => false,
+        FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => false,
     }
 }
 

@@ -9,17 +9,22 @@ pub(super) fn change_kind(finding: &Finding) -> Option<ChangeKind> {
     if finding.class == FieldClass::Hash {
         return None;
     }
+    // A null sets nothing.
     match (&finding.expected, &finding.actual) {
-        (FieldValue::Absent, FieldValue::Absent) => None,
-        (FieldValue::Absent, _) => Some(ChangeKind::Added),
-        (_, FieldValue::Absent) => Some(ChangeKind::Removed),
+        (FieldValue::Absent | FieldValue::Null, FieldValue::Absent | FieldValue::Null) => None,
+        (FieldValue::Absent | FieldValue::Null, _) => Some(ChangeKind::Added),
+        (_, FieldValue::Absent | FieldValue::Null) => Some(ChangeKind::Removed),
         (FieldValue::Plain(expected), FieldValue::Plain(actual)) => {
             if is_reordered(expected, actual) {
                 return Some(ChangeKind::Reordered);
             }
             is_version_field(finding).then(|| version_change(expected, actual)).flatten()
         }
-        (FieldValue::Redacted(_), _) | (_, FieldValue::Redacted(_)) => None,
+        (FieldValue::PartlyRedacted(expected), FieldValue::PartlyRedacted(actual)) => {
+            is_reordered(expected, actual).then_some(ChangeKind::Reordered)
+        }
+        (FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_), _)
+        | (_, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_)) => None,
     }
 }
 

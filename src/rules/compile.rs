@@ -43,7 +43,7 @@ pub(super) fn compile(config: &RuleConfig) -> Result<RuleSet, Vec<RuleProblem>> 
     if !compiler.problems.is_empty() {
         return Err(compiler.problems);
     }
-    Ok(RuleSet::new(compiler.rules, severities, actors, compiler.warnings))
+    Ok(RuleSet::new(compiler.rules, severities, actors))
 }
 
 #[derive(Default)]
@@ -51,7 +51,6 @@ struct Compiler {
     rules: Vec<Rule>,
     by_name: HashMap<Arc<str>, usize>,
     problems: Vec<RuleProblem>,
-    warnings: Vec<RuleProblem>,
 }
 
 impl Compiler {
@@ -61,11 +60,10 @@ impl Compiler {
         check_name(&spec.name, &mut report);
         let effects = Effects::compile(&spec.effect, &mut report);
         let mut condition = Condition::compile(&spec.matches, &mut report);
-        let expires = spec.expires.as_deref().and_then(|text| {
-            parse_expiry(text)
-                .map_err(|message| report.problem("expires", format!("`{text}` is {message}")))
-                .ok()
-        });
+        let expires = spec
+            .expires
+            .as_deref()
+            .and_then(|text| parse_expiry(text).map_err(|error| report.problem("expires", error)).ok());
         if let RuleOrigin::Team { namespace } = &origin {
             let foreign =
                 spec.matches.namespaces.iter().enumerate().filter(|(_, name)| ***name != **namespace);
@@ -80,9 +78,10 @@ impl Compiler {
             RuleOrigin::BuiltIn | RuleOrigin::Settings => spec.name.as_str().into(),
         };
         let is_base = origin == RuleOrigin::BuiltIn;
-        let rule = Rule { name, origin, spec: spec.clone(), expires, condition, effects, is_base };
-        self.warn(&rule, key.clone());
-        self.insert(rule, key);
+        let (spec, warning) = (spec.clone(), None);
+        let rule = Rule { name, origin, spec, expires, condition, effects, is_base, warning };
+        let warning = self.warning(&rule, key.clone());
+        self.insert(Rule { warning, ..rule }, key);
     }
 
     /// Appends a rule, or replaces the built-in rule of the same name.
@@ -99,10 +98,10 @@ impl Compiler {
         }
     }
 
-    /// Warns about rules that are valid and probably mistakes.
-    fn warn(&mut self, rule: &Rule, key: String) {
-        let mut report =
-            Reporter::new(&mut self.warnings, rule.origin.clone(), key).for_rule(&rule.spec.name);
+    /// Why a rule is valid and probably a mistake.
+    fn warning(&self, rule: &Rule, key: String) -> Option<RuleProblem> {
+        let mut warnings = Vec::new();
+        let mut report = Reporter::new(&mut warnings, rule.origin.clone(), key).for_rule(&rule.spec.name);
         if rule.effects.off {
             let names = || self.rules.iter().map(|rule| &*rule.name);
             if rule.origin != RuleOrigin::BuiltIn && !names().any(|name| *name == *rule.name) {
@@ -117,6 +116,7 @@ impl Compiler {
             };
             report.problem("match", message);
         }
+        warnings.pop()
     }
 
     fn severities(&mut self, config: &RuleConfig) -> HashMap<FieldClass, Severity> {
@@ -170,17 +170,25 @@ fn check_name(name: &str, report: &mut Reporter<'_>) {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is neither a date (2027-01-31) nor an RFC 3339 time (2027-01-31T12:00:00Z)")]
+struct InvalidExpiry {
+    text: Box<str>,
+    /// Why it is not a date; none if it is longer or shorter than one.
+    source: Option<jiff::Error>,
+}
+
 /// The first moment at which a rule no longer applies. A date includes its whole day in UTC.
-fn parse_expiry(text: &str) -> Result<Timestamp, &'static str> {
-    const INVALID: &str = "neither a date (2027-01-31) nor an RFC 3339 time (2027-01-31T12:00:00Z)";
+fn parse_expiry(text: &str) -> Result<Timestamp, InvalidExpiry> {
+    let invalid = |source| InvalidExpiry { text: text.into(), source };
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
     // Jiff parses the date of a time without an offset, which would extend the rule.
     if text.len() != "2027-01-31".len() {
-        return Err(INVALID);
+        return Err(invalid(None));
     }
-    let day = text.parse::<Date>().map_err(|_| INVALID)?;
-    let next = day.checked_add(1.day()).and_then(|next| next.to_zoned(TimeZone::UTC));
-    next.map(|next| next.timestamp()).map_err(|_| INVALID)
+    let end_of = |day: Date| day.checked_add(1.day())?.to_zoned(TimeZone::UTC);
+    let end = text.parse().and_then(end_of).map_err(|error| invalid(Some(error)))?;
+    Ok(end.timestamp())
 }

@@ -1,8 +1,8 @@
 //! The conditions of a rule, compiled from `match`.
 
-use std::{cell::OnceCell, fmt::Display};
+use std::{cell::OnceCell, error::Error, fmt::Display};
 
-use super::{MatchSpec, ObjectView, change_kind::change_kind, problem::Reporter};
+use super::{MatchSpec, RatedObject, change_kind::change_kind, problem::Reporter};
 use crate::types::{Actor, ChangeKind, FieldClass, Finding, Glob, Kind, PathPattern, Source, ValueDigest};
 
 /// The conditions of a rule. An empty list matches everything.
@@ -23,7 +23,7 @@ pub(super) struct Condition {
 /// The input of conditions. Expensive parts are computed once, when the first rule needs them.
 #[derive(Debug)]
 pub(super) struct MatchInput<'a> {
-    object: &'a ObjectView<'a>,
+    object: &'a RatedObject<'a>,
     finding: &'a Finding,
     actor: Actor,
     value: OnceCell<Option<ValueDigest>>,
@@ -33,10 +33,10 @@ pub(super) struct MatchInput<'a> {
 impl Condition {
     pub(super) fn compile(spec: &MatchSpec, report: &mut Reporter<'_>) -> Self {
         let kinds = compile_each(&spec.kinds, "match.kinds", report, |text| {
-            KindPattern::parse(text).map_err(|why| InvalidPattern { text, why })
+            KindPattern::parse(text).map_err(|source| InvalidPattern { text, source })
         });
         let paths = compile_each(&spec.paths, "match.paths", report, |text| {
-            text.parse::<PathPattern>().map_err(|why| InvalidPattern { text, why })
+            text.parse::<PathPattern>().map_err(|source| InvalidPattern { text, source })
         });
         let values =
             compile_each(&spec.values, "match.values", report, |value| match ValueDigest::parse(&value.0) {
@@ -115,7 +115,7 @@ impl Condition {
 }
 
 impl<'a> MatchInput<'a> {
-    pub(super) fn new(object: &'a ObjectView<'a>, finding: &'a Finding, actor: Actor) -> Self {
+    pub(super) fn new(object: &'a RatedObject<'a>, finding: &'a Finding, actor: Actor) -> Self {
         let (value, change) = Default::default();
         Self { object, finding, actor, value, change }
     }
@@ -130,10 +130,10 @@ impl<'a> MatchInput<'a> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}`: {why}")]
-struct InvalidPattern<'a, E> {
+#[error("`{text}`: {source}")]
+struct InvalidPattern<'a, E: Error + 'static> {
     text: &'a str,
-    why: E,
+    source: E,
 }
 
 /// Compiles each member of a list and reports the invalid ones.
@@ -176,22 +176,32 @@ struct KindPattern {
     group: Option<Box<str>>,
 }
 
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum KindPatternError {
+    #[error("the kind is missing")]
+    NoKind,
+    #[error("the group after the dot is missing; the core group is called `core`")]
+    NoGroup,
+    #[error("write `Deployment`, `Deployment.apps`, `deployments.apps`, `*.apps` or `*`")]
+    Form,
+}
+
 impl KindPattern {
-    fn parse(text: &str) -> Result<Self, &'static str> {
+    fn parse(text: &str) -> Result<Self, KindPatternError> {
         let text = text.to_lowercase();
         let (kind, group) = match text.split_once('.') {
             Some((kind, group)) => (kind, Some(group)),
             None => (&*text, None),
         };
         if kind.is_empty() {
-            return Err("the kind is missing");
+            return Err(KindPatternError::NoKind);
         }
         if group == Some("") {
-            return Err("the group after the dot is missing; the core group is called `core`");
+            return Err(KindPatternError::NoGroup);
         }
         let invalid = |text: &str| text.contains(|c: char| c == '*' || c == '/' || c.is_whitespace());
         if (kind != "*" && invalid(kind)) || group.is_some_and(invalid) {
-            return Err("write `Deployment`, `Deployment.apps`, `deployments.apps`, `*.apps` or `*`");
+            return Err(KindPatternError::Form);
         }
         Ok(Self {
             kind: (kind != "*").then(|| kind.into()),

@@ -13,7 +13,7 @@ pub use accept::{AcceptedField, Justification, acceptance_rules, rules_to_yaml};
 pub use compile::built_in_rules;
 pub use problem::RuleProblem;
 pub(crate) use problem::nearest;
-pub use rule_set::{ObjectView, Rule, RuleOrigin, RuleSet};
+pub use rule_set::{RatedObject, Rule, RuleOrigin, RuleSet};
 pub use spec::{
     ActorSpec, EffectSpec, EffectsSpec, MatchSpec, RuleConfig, RuleSpec, SeveritySpec, TeamRules, ValueSpec,
 };

@@ -1,6 +1,6 @@
 //! Problems in rules: where, why, and the probable intention.
 
-use std::fmt;
+use std::{error::Error, fmt};
 
 use super::RuleOrigin;
 use crate::types::ClosedSet;
@@ -16,6 +16,8 @@ pub struct RuleProblem {
     /// The most similar valid word.
     pub suggestion: Option<Box<str>>,
 }
+
+impl Error for RuleProblem {}
 
 impl fmt::Display for RuleProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,11 +99,17 @@ impl<'a> Reporter<'a> {
 
 /// The most similar word, if it is similar enough to be the intended one.
 pub(crate) fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    let word = word.to_lowercase();
+    let length = word.chars().count();
+    let limit = |candidate: &str| candidate.chars().count().max(3) / 3;
+    // The distance is at least the difference of the lengths, and takes long to compute for a long word.
+    let is_comparable = |candidate: &&str| length.abs_diff(candidate.chars().count()) <= limit(candidate);
+    let distance =
+        |candidate: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase());
     words
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
+        .filter(is_comparable)
+        .map(|candidate| (distance(candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= limit(candidate))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -116,6 +124,7 @@ mod tests {
         assert_eq!(nearest("replica", words), Some("replicas"));
         assert_eq!(nearest("Image", words), Some("image"));
         assert_eq!(nearest("something", words), None);
+        assert_eq!(nearest(&"x".repeat(10_000_000), words), None, "and a long word takes no time");
         assert_eq!(nearest("drift", ["tracked", "drifted"]), Some("drifted"));
         assert_eq!(nearest("apiversion", ["apiVersion", "kind"]), Some("apiVersion"));
     }

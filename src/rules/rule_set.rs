@@ -27,19 +27,18 @@ pub struct RuleSet {
     rules: Vec<Rule>,
     severities: HashMap<FieldClass, Severity>,
     actors: Actors,
-    warnings: Vec<RuleProblem>,
     by_name: HashMap<Arc<str>, usize>,
     index: RuleIndex,
 }
 
-/// The parts of an object that rules read.
+/// An object whose differences are rated: the parts of it that rules read.
 #[derive(Clone, Copy, Debug)]
-pub struct ObjectView<'a> {
+pub struct RatedObject<'a> {
     pub key: &'a ObjectKey,
     /// At least the labels of [`RuleSet::label_names`] that the object has.
     pub labels: &'a [(Box<str>, Box<str>)],
     /// The annotation `<prefix>/ignore`: path patterns, separated by commas.
-    pub muted_paths: &'a str,
+    pub muted_paths: Option<&'a str>,
     pub source: Source,
     /// Whether an autoscaler targets the object.
     pub autoscaled: bool,
@@ -65,6 +64,8 @@ pub struct Rule {
     pub(super) effects: Effects,
     /// A built-in rule, or a rule of the settings that replaces one.
     pub(super) is_base: bool,
+    /// Why it is probably a mistake.
+    pub(super) warning: Option<RuleProblem>,
 }
 
 impl Rule {
@@ -91,7 +92,11 @@ impl Rule {
 
     /// Whether it is neither off nor expired.
     pub fn applies(&self, now: Timestamp) -> bool {
-        !self.is_off() && self.expires.is_none_or(|expires| now < expires)
+        !self.is_off() && !self.has_expired(now)
+    }
+
+    fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
     }
 }
 
@@ -108,15 +113,10 @@ impl RuleSet {
         BUILT_IN.clone()
     }
 
-    pub(super) fn new(
-        rules: Vec<Rule>,
-        severities: HashMap<FieldClass, Severity>,
-        actors: Actors,
-        warnings: Vec<RuleProblem>,
-    ) -> Self {
+    pub(super) fn new(rules: Vec<Rule>, severities: HashMap<FieldClass, Severity>, actors: Actors) -> Self {
         let by_name = rules.iter().enumerate().map(|(at, rule)| (rule.name.clone(), at)).collect();
         let index = RuleIndex::new(&rules);
-        Self { rules, severities, actors, warnings, by_name, index }
+        Self { rules, severities, actors, by_name, index }
     }
 
     /// All rules, in order of evaluation.
@@ -129,9 +129,9 @@ impl RuleSet {
         self.by_name.get(name).copied()
     }
 
-    /// Rules that are valid and probably mistakes.
-    pub fn warnings(&self) -> &[RuleProblem] {
-        &self.warnings
+    /// Rules that are valid and probably mistakes, except those that have expired.
+    pub fn warnings(&self, now: Timestamp) -> impl Iterator<Item = &RuleProblem> {
+        self.rules.iter().filter(move |rule| !rule.has_expired(now)).filter_map(|rule| rule.warning.as_ref())
     }
 
     /// The labels that rules match, sorted. The watch keeps these labels of every object.
@@ -149,19 +149,24 @@ impl RuleSet {
     ///
     /// The onset is the time at which the owner wrote the field, so it survives restarts without stored state. The clock of the API
     /// server may be ahead, so the onset is never later than `now`.
-    pub fn rate(&self, object: &ObjectView<'_>, finding: Finding, now: Timestamp) -> Difference {
+    pub fn rate(&self, object: &RatedObject<'_>, finding: Finding, now: Timestamp) -> Difference {
         let onset = finding.owner.as_ref().and_then(|owner| owner.time).map_or(now, |time| time.min(now));
         self.difference(object, finding, onset, now)
     }
 
     /// Rates a difference again, after the rules or the time changed. The onset stays.
-    pub fn rate_again(&self, object: &ObjectView<'_>, difference: &Difference, now: Timestamp) -> Difference {
+    pub fn rate_again(
+        &self,
+        object: &RatedObject<'_>,
+        difference: &Difference,
+        now: Timestamp,
+    ) -> Difference {
         self.difference(object, difference.finding.clone(), difference.onset, now)
     }
 
     fn difference(
         &self,
-        object: &ObjectView<'_>,
+        object: &RatedObject<'_>,
         finding: Finding,
         onset: Timestamp,
         now: Timestamp,
@@ -182,7 +187,7 @@ impl RuleSet {
                 RuleOrigin::Team { .. } => team.add(rule),
             }
         }
-        if any_pattern_matches(object.muted_paths, &finding.path) {
+        if object.muted_paths.is_some_and(|paths| any_pattern_matches(paths, &finding.path)) {
             let name: Arc<str> = MUTED_BY_ANNOTATION.into();
             matched.push(name.clone());
             team.ignored_by.get_or_insert(name);
@@ -230,8 +235,9 @@ const MUTED_BY_ANNOTATION: &str = "(annotation)";
 
 /// Whether any of these comma-separated patterns matches a path. Invalid patterns match nothing.
 fn any_pattern_matches(patterns: &str, path: &FieldPath) -> bool {
-    let patterns = patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty());
-    patterns.filter_map(|pattern| pattern.parse::<PathPattern>().ok()).any(|pattern| pattern.matches(path))
+    PathPattern::split_list(patterns)
+        .filter_map(|pattern| pattern.parse::<PathPattern>().ok())
+        .any(|pattern| pattern.matches(path))
 }
 
 /// The combined effects of the matching rules of one origin. A later rule overrides an earlier one.

@@ -10,7 +10,9 @@ mod query;
 mod redaction;
 mod ui;
 
-pub use self::http::{Exposed, Protection, ROUTES, Route, ServerLimits, listen, router, serve};
+pub use self::http::{
+    Exposed, Protection, ROUTES, Route, ServerLimits, health_router, listen, router, serve,
+};
 pub use api::EventStreamLimit;
 pub(crate) use api::{
     DeclaredByView, DifferenceView, HealthView, ListView, ObjectView, ProblemView, ResourceView, StatusView,

@@ -55,13 +55,13 @@ pub(super) fn parse_option<T: ClosedSet>(what: &'static str, text: &str) -> Resu
 /// An object as a URL names it: kind with or without group, namespace, name. The namespace is empty for cluster-scoped
 /// objects, which URLs write as `-`.
 #[derive(Clone, Debug)]
-pub(super) struct ObjectRef {
+pub(super) struct RequestedObject {
     pub(super) kind: String,
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-impl ObjectRef {
+impl RequestedObject {
     pub(super) fn new((kind, namespace, name): (String, String, String)) -> Self {
         let namespace = if namespace == "-" { String::new() } else { namespace };
         Self { kind, namespace, name }
@@ -128,7 +128,13 @@ pub(super) struct ClaimRow<'a> {
 }
 
 /// Identifies a claim within a snapshot, and orders claims as the snapshot does.
-type ClaimId<'a> = (&'a str, &'a str, &'a Kind, Source);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ClaimId<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    kind: &'a Kind,
+    source: Source,
+}
 
 impl<'a> ClaimRow<'a> {
     pub(super) fn new(kind_index: usize, state: &'a KindState, entry: &'a Arc<ClaimEntry>) -> Self {
@@ -159,8 +165,8 @@ impl<'a> ClaimRow<'a> {
     }
 
     fn id(&self) -> ClaimId<'a> {
-        let key = self.entry.key();
-        (&key.namespace, &key.name, &key.kind, self.entry.claim.source)
+        let ObjectKey { kind, namespace, name } = self.entry.key();
+        ClaimId { namespace, name, kind, source: self.entry.claim.source }
     }
 
     /// Drifted claims first, by severity and then the newest; the others by how much attention they need.

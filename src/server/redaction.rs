@@ -30,6 +30,11 @@ impl ValueRedactor {
         Self { plain, key: exposed.redaction_key.clone() }
     }
 
+    #[cfg(test)]
+    pub(super) fn with_plain_values(key: RedactionKey) -> Self {
+        Self { plain: true, key }
+    }
+
     /// The values of a finding. They differ in every response, because they differ in the cluster.
     pub(super) fn redact<'a>(&self, finding: &'a Finding) -> DisplayedValues<'a> {
         let Finding { class, expected, actual, .. } = finding;
@@ -37,7 +42,7 @@ impl ValueRedactor {
             expected: self.redact_value(*class, expected),
             actual: self.redact_value(*class, actual),
         };
-        // A plain value may have the text of a digest. Redacting it keeps the two texts apart.
+        // A plain value may have the text of a digest or of null. Redacting it keeps the two texts apart.
         if displayed.expected != displayed.actual && displayed.expected.text() == displayed.actual.text() {
             return DisplayedValues { expected: self.digest(expected), actual: self.digest(actual) };
         }

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use crate::types::ObjectRef;
+use crate::{config::describe_yaml_error, types::ObjectRef};
 
 /// The longest name of any object that the API server accepts.
 const MAX_NAME: usize = 253;
@@ -139,7 +139,7 @@ impl Document {
         DocumentError {
             line: number(location.map(|location| location.line())) + self.first_line - 1,
             column: number(location.map(|location| location.column())),
-            message: error.without_snippet().to_string().lines().next().unwrap_or("invalid YAML").to_owned(),
+            message: describe_yaml_error(error.without_snippet()),
         }
     }
 }

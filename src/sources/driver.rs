@@ -22,6 +22,7 @@ use crate::{
     config::{RuntimeConfig, Settings},
     event::Event,
     types::{BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
+    watch::config_changed,
 };
 
 /// Directories are polled, since mounted volumes deliver no change notifications.
@@ -216,7 +217,7 @@ async fn run_until_settings_change<S: BaselineSource>(
         tokio::select! {
             biased;
             () = publisher.closed() => return Err(Closed),
-            () = settings_changed::<S>(&mut config, settings.as_ref()) => return Ok(()),
+            () = config_changed(&mut config, |config| enabled_settings::<S>(config) != settings) => return Ok(()),
             () = cache.update() => {}
             Some((location, id, (reader, result))) = reads.next() => {
                 finish_read(source, publisher, &location, id, reader, result);
@@ -265,16 +266,4 @@ fn finish_read<S: BaselineSource>(
 /// The settings of a source; none if it is disabled.
 fn enabled_settings<S: BaselineSource>(config: &RuntimeConfig) -> Option<S::Settings> {
     config.settings.sources.contains(&S::SOURCE).then(|| S::settings(&config.settings))
-}
-
-async fn settings_changed<S: BaselineSource>(
-    config: &mut watch::Receiver<Arc<RuntimeConfig>>,
-    current: Option<&S::Settings>,
-) {
-    while enabled_settings::<S>(&config.borrow_and_update()).as_ref() == current {
-        if config.changed().await.is_err() {
-            // The sender is gone, so they never change.
-            return std::future::pending().await;
-        }
-    }
 }

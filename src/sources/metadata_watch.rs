@@ -17,8 +17,8 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::{
     types::{Clock, DownReason, Kind, Scope, Selector, WatchHealth, WatchMode, WatchSpec},
     watch::{
-        ApiError, Operation, ReceiverClosed, Representation, WatchHandler, WatchMetrics, Watcher,
-        WatcherConfig, WatcherEvent,
+        ApiError, MalformedResponse, Operation, ReceiverClosed, Representation, WatchHandler, WatchMetrics,
+        Watcher, WatcherConfig, WatcherEvent,
     },
 };
 
@@ -280,9 +280,11 @@ impl WatchHandler for PartitionHandler {
     fn decode(&self, json: &[u8]) -> Result<ObjectMetadata, ApiError> {
         let object = serde_json::from_slice::<StorageObject>(json);
         // The message of the error may quote a secret.
-        let malformed =
-            |error: serde_json::Error| format!("a {}, column {}", self.resource.kind(), error.column());
-        object.map(ObjectMetadata::from).map_err(|error| ApiError::Malformed(malformed(error)))
+        let malformed = |error: serde_json::Error| {
+            let (kind, column) = (self.resource.kind(), error.column());
+            ApiError::Malformed(MalformedResponse::Object { kind, column })
+        };
+        object.map(ObjectMetadata::from).map_err(malformed)
     }
 
     fn resource_version(object: &ObjectMetadata) -> Option<&str> {
@@ -339,7 +341,8 @@ impl ApiFailure {
     /// `request` is the request in words: `list Secrets with label tfstate=true in namespace shop`.
     pub(super) fn new(error: &ApiError, request: &str) -> Self {
         let cause = match error {
-            ApiError::Status { message, .. } | ApiError::Connection(message) => message.clone(),
+            ApiError::Status { message, .. } => message.clone(),
+            ApiError::Connection(error) => error.to_string(),
             ApiError::Stalled(_) => "the API server does not respond".to_owned(),
             // The error may quote a secret.
             ApiError::Malformed(_) => "the response is malformed".to_owned(),

@@ -10,7 +10,7 @@ use kube::Client;
 use super::metadata_watch::{ApiFailure, REQUEST_TIMEOUT};
 use crate::{
     types::{GroupKind, ObjectRef},
-    watch::{ApiError, DiscoveryClient, KindScope},
+    watch::{ApiError, ConnectionError, DiscoveryClient, KindScope},
 };
 
 /// The API groups of Kubernetes itself, and their cluster-scoped kinds.
@@ -125,7 +125,7 @@ impl SharedScopes {
             unknown.retain(|kind| !scopes.namespaced.contains_key(kind));
             let failed = if unknown.is_empty() { None } else { discovery.refresh().await.err() };
             for kind in unknown {
-                let unavailable = || ApiError::Connection("its API server is unavailable".to_owned());
+                let unavailable = || ApiError::Connection(ConnectionError::Unavailable);
                 let scope = discovery.kind_scope(&kind.group, &kind.kind);
                 let failure = match (&failed, scope) {
                     (Some(error), _) => Some(ApiFailure::new(error, "discover the kinds of the cluster")),

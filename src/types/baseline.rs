@@ -56,8 +56,7 @@ pub struct BaselineVersion {
 pub struct Chart {
     pub name: Box<str>,
     pub version: Box<str>,
-    /// Empty if the chart does not set it.
-    pub app_version: Box<str>,
+    pub app_version: Option<Box<str>>,
 }
 
 /// `shop-1.2.0`, as Helm writes it.

@@ -128,6 +128,13 @@ closed_set! {
     }
 }
 
+impl Actor {
+    /// The word of texts for people, who would misread `none`.
+    pub fn in_prose(self) -> &'static str {
+        if self == Self::Unknown { "unknown" } else { self.as_str() }
+    }
+}
+
 closed_set! {
     /// The severity of a difference, in ascending order: `max` returns the worst.
     Severity {

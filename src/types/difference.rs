@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, RedactionKey, Severity, ValueDigest,
+    closed_sets::closed_set,
 };
 
 /// An entry of `metadata.managedFields`.
@@ -35,12 +36,29 @@ impl FieldManager {
 /// The declared or the live value of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FieldValue {
-    /// The object does not have the field. So do a null, and an empty value that the API server or the provider drops.
+    /// The object does not have the field. So is an empty value that the API server or the provider drops.
     #[default]
     Absent,
+    /// The object has the field, and its value is null.
+    Null,
     /// A string as it is; compact JSON of another value.
     Plain(Box<str>),
     Redacted(KeyedDigest),
+    /// JSON with digests in place of redacted parts. It is shown, and is not the value.
+    PartlyRedacted(Box<str>),
+}
+
+closed_set! {
+    /// How to read the text of a value. Different values may have the same text.
+    ValueForm {
+        Absent = "absent",
+        Null = "null",
+        /// An empty string.
+        Empty = "empty",
+        Plain = "plain",
+        /// The text is a digest, or JSON with digests in it.
+        Redacted = "redacted",
+    }
 }
 
 impl FieldValue {
@@ -50,12 +68,26 @@ impl FieldValue {
         if text.is_empty() { Self::Absent } else { Self::Plain(text) }
     }
 
-    /// The inverse of [`Self::text`], for texts from outside of this process.
-    pub fn from_text(text: &str) -> Self {
-        match KeyedDigest::parse(text) {
-            Some(digest) => Self::Redacted(digest),
-            None if text == EMPTY => Self::Plain(Box::default()),
-            None => Self::non_empty(text),
+    /// The inverse of [`Self::form`] and [`Self::text`].
+    pub fn read(form: ValueForm, text: &str) -> Self {
+        match form {
+            ValueForm::Absent => Self::Absent,
+            ValueForm::Null => Self::Null,
+            ValueForm::Empty => Self::Plain(Box::default()),
+            ValueForm::Plain => Self::Plain(text.into()),
+            ValueForm::Redacted => {
+                KeyedDigest::parse(text).map_or_else(|| Self::PartlyRedacted(text.into()), Self::Redacted)
+            }
+        }
+    }
+
+    pub fn form(&self) -> ValueForm {
+        match self {
+            Self::Absent => ValueForm::Absent,
+            Self::Null => ValueForm::Null,
+            Self::Plain(text) if text.is_empty() => ValueForm::Empty,
+            Self::Plain(_) => ValueForm::Plain,
+            Self::Redacted(_) | Self::PartlyRedacted(_) => ValueForm::Redacted,
         }
     }
 
@@ -63,29 +95,36 @@ impl FieldValue {
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Absent => "".into(),
-            Self::Plain(text) if text.is_empty() => EMPTY.into(),
-            Self::Plain(text) => (&**text).into(),
+            Self::Null => "null".into(),
+            Self::Plain(text) if text.is_empty() => Self::EMPTY.into(),
+            Self::Plain(text) | Self::PartlyRedacted(text) => (&**text).into(),
             Self::Redacted(digest) => digest.to_string().into(),
         }
     }
 
-    /// The value with which rules compare; none if it is redacted.
+    /// The digest with which rules compare the value; none if it is redacted. Different values have different digests.
     pub fn value_digest(&self) -> Option<ValueDigest> {
-        if let Self::Redacted(_) = self { None } else { Some(ValueDigest::of(&self.text())) }
+        match self {
+            Self::Null => Some(ValueDigest::of_null()),
+            // In a rule this text is an empty string.
+            Self::Plain(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
+            Self::Absent | Self::Plain(_) => Some(ValueDigest::of(&self.text())),
+            Self::Redacted(_) | Self::PartlyRedacted(_) => None,
+        }
     }
 
     /// The keyed digest of a plain value.
     #[must_use]
     pub fn redacted(&self, key: &RedactionKey) -> Self {
         match self {
-            Self::Plain(_) => Self::Redacted(key.digest(self.text().as_bytes())),
-            Self::Absent | Self::Redacted(_) => self.clone(),
+            Self::Plain(text) | Self::PartlyRedacted(text) => Self::Redacted(key.digest(text.as_bytes())),
+            Self::Absent | Self::Null | Self::Redacted(_) => self.clone(),
         }
     }
-}
 
-/// The text of an empty string, which is not absent.
-const EMPTY: &str = "\"\"";
+    /// The text of an empty string, which is not absent.
+    pub const EMPTY: &str = "\"\"";
+}
 
 /// A field that differs, before the rules rate it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -75,16 +75,16 @@ impl FieldPath {
     /// Parses kubectl's `JSONPath`, limited to expressions that select a single field: `.status.lastAppliedHash`,
     /// `{.status.phase}`, `.status.conditions[?(@.type=="Ready")].reason`, `.metadata.annotations['example.com/hash']`.
     pub fn from_json_path(text: &str) -> Result<Self, JsonPathError> {
-        let invalid = |message: &str| JsonPathError { path: text.into(), message: message.into() };
+        let invalid = |problem: JsonPathProblem| JsonPathError { path: text.into(), problem };
         let inner = text.trim();
         let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner).trim();
         let inner = inner.strip_prefix('$').unwrap_or(inner);
         if inner.contains('\\') {
-            return Err(invalid("a name with dots must be quoted, as in `['example.com/hash']`"));
+            return Err(invalid(JsonPathProblem::EscapedName));
         }
         let inner = inner.strip_prefix('.').unwrap_or(inner);
         let plain = without_filters(inner).map_err(&invalid)?;
-        plain.parse().map_err(|error: PathError| invalid(&error.message))
+        plain.parse().map_err(|error| invalid(JsonPathProblem::Path(error)))
     }
 }
 
@@ -175,6 +175,18 @@ impl PathPattern {
         Self(vec![Step::AnyNumber])
     }
 
+    /// The patterns of a list that commas separate, without blanks around them. A comma within brackets belongs to its pattern.
+    pub fn split_list(list: &str) -> impl Iterator<Item = &str> {
+        let mut left = Some(list);
+        let patterns = std::iter::from_fn(move || {
+            let list = left.take()?;
+            let (pattern, rest) = list.split_at(end_of_pattern(list));
+            left = rest.strip_prefix(',');
+            Some(pattern.trim())
+        });
+        patterns.filter(|pattern| !pattern.is_empty())
+    }
+
     /// Whether the pattern names this path or a parent of it.
     pub fn matches(&self, path: &FieldPath) -> bool {
         let (steps, segments) = (&self.0, path.segments());
@@ -230,6 +242,30 @@ impl FromStr for PathPattern {
         }
         parse_parts(text)?.into_iter().map(step).collect::<Result<_, _>>().map(Self)
     }
+}
+
+/// The length of the first pattern of a list. A bracket that is not closed does not hide the rest of the list, and those of a
+/// JSON Pointer are literal.
+fn end_of_pattern(list: &str) -> usize {
+    let first_comma = list.find(',').unwrap_or(list.len());
+    if list.trim_start().starts_with('/') {
+        return first_comma;
+    }
+    let (mut in_brackets, mut in_quotes, mut is_escaped) = (false, false, false);
+    for (at, c) in list.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if in_quotes => is_escaped = true,
+            '"' if in_brackets => in_quotes = !in_quotes,
+            _ if in_quotes => {}
+            '[' if in_brackets => return first_comma,
+            '[' => in_brackets = true,
+            ']' => in_brackets = false,
+            ',' if !in_brackets => return at,
+            _ => {}
+        }
+    }
+    if in_brackets { first_comma } else { list.len() }
 }
 
 /// Parses a JSON Pointer (RFC 6901), in which `~1` is a slash and `~0` a tilde.
@@ -341,10 +377,28 @@ impl PathError {
 
 /// The text is not a `JSONPath` that selects a single field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid path `{path}`: {message}; want the path of a single field")]
+#[error("invalid path `{path}`: {problem}; want the path of a single field")]
 pub struct JsonPathError {
     path: Box<str>,
-    message: Box<str>,
+    #[source]
+    problem: JsonPathProblem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum JsonPathProblem {
+    #[error("a name with dots must be quoted, as in `['example.com/hash']`")]
+    EscapedName,
+    #[error("the filter is not closed")]
+    UnclosedFilter,
+    #[error("the bracket is not closed")]
+    UnclosedBracket,
+    #[error("a filter compares with `==`")]
+    Operator,
+    #[error("a filter compares a field of the element, `@.type`")]
+    Operand,
+    // Its column is that of the rewritten path.
+    #[error("{}", .0.message)]
+    Path(PathError),
 }
 
 /// Parses the common syntax of paths and patterns.
@@ -532,21 +586,20 @@ impl Cursor<'_> {
 }
 
 /// Rewrites `[?(@.type=="Ready")]` as `[type="Ready"]` and `['a']` as `["a"]`.
-fn without_filters(text: &str) -> Result<String, &'static str> {
+fn without_filters(text: &str) -> Result<String, JsonPathProblem> {
     let mut plain = String::with_capacity(text.len());
     let mut left = text;
     while let Some(at) = left.find('[') {
         let (before, bracket) = left.split_at(at);
         plain.push_str(before);
         let (inside, rest) = match bracket.strip_prefix("[?(") {
-            Some(filter) => filter.split_once(")]").ok_or("the filter is not closed")?,
-            None => bracket[1..].split_once(']').ok_or("the bracket is not closed")?,
+            Some(filter) => filter.split_once(")]").ok_or(JsonPathProblem::UnclosedFilter)?,
+            None => bracket[1..].split_once(']').ok_or(JsonPathProblem::UnclosedBracket)?,
         };
         plain.push('[');
         if bracket.starts_with("[?(") {
-            let (key, value) = inside.split_once("==").ok_or("a filter compares with `==`")?;
-            let key =
-                key.trim().strip_prefix("@.").ok_or("a filter compares a field of the element, `@.type`")?;
+            let (key, value) = inside.split_once("==").ok_or(JsonPathProblem::Operator)?;
+            let key = key.trim().strip_prefix("@.").ok_or(JsonPathProblem::Operand)?;
             plain.extend([key, "=", &with_double_quotes(value.trim())]);
         } else {
             plain.push_str(&with_double_quotes(inside));

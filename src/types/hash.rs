@@ -98,11 +98,28 @@ impl ValueDigest {
         Self(Digest::of(&[b"drift-value-v1\0", value.as_bytes()].concat()))
     }
 
-    /// Parses `sha256:` and 64 hex digits. Returns none without the prefix, and an error if the prefix is not followed by a digest.
-    pub fn parse(text: &str) -> Option<Result<Self, &'static str>> {
-        let digits = text.strip_prefix(PREFIX)?;
-        Some(Digest::parse(digits).map(Self).ok_or("invalid digest; want sha256: and 64 hex digits"))
+    /// The digest of null. No text has it.
+    pub fn of_null() -> Self {
+        Self(Digest::of(b"drift-value-v1-null"))
     }
+
+    /// The digest of a string of two quotes, whose text in a rule is that of an empty string. No text has it.
+    pub fn of_quotes() -> Self {
+        Self(Digest::of(b"drift-value-v1-quotes"))
+    }
+
+    /// Parses `sha256:` and 64 hex digits. Returns none without the prefix, and an error if the prefix is not followed by a digest.
+    pub fn parse(text: &str) -> Option<Result<Self, ValueDigestError>> {
+        let digits = text.strip_prefix(PREFIX)?;
+        Some(Digest::parse(digits).map(Self).ok_or(ValueDigestError::Malformed))
+    }
+}
+
+/// The text is not the digest of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueDigestError {
+    #[error("invalid digest; want sha256: and 64 hex digits")]
+    Malformed,
 }
 
 impl fmt::Display for ValueDigest {

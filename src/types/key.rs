@@ -10,7 +10,7 @@ use std::{
 use ecow::EcoString;
 use serde::{Deserialize, Serialize};
 
-use super::{GroupKind, Kind};
+use super::{GroupKind, Kind, api_version};
 
 /// A name, a resource version or a part of a field path. Up to 15 bytes need no allocation; clones of a longer text share it.
 pub type ShortText = EcoString;
@@ -85,6 +85,11 @@ impl ObjectRef {
 
     pub fn group_kind(&self) -> GroupKind<&str> {
         GroupKind::new(&self.group, &self.kind)
+    }
+
+    /// As in manifests: `apps/v1`, or `v1` for the core group.
+    pub fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
     }
 
     /// See [`GroupKind::requires_selector`].

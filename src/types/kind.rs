@@ -43,6 +43,12 @@ impl<'a> GroupKind<&'a str> {
     }
 }
 
+impl GroupKind {
+    pub fn as_deref(&self) -> GroupKind<&str> {
+        GroupKind::new(&self.group, &self.kind)
+    }
+}
+
 impl Kind {
     pub fn deployment() -> Self {
         Self::namespaced("apps", "v1", "Deployment", "deployments")
@@ -86,8 +92,7 @@ impl Kind {
 
     /// As in manifests: `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
-        let Self { group, version, .. } = self;
-        if group.is_empty() { version.to_string() } else { format!("{group}/{version}") }
+        api_version(&self.group, &self.version)
     }
 
     fn namespaced(group: &str, version: &str, kind: &str, plural: &str) -> Self {
@@ -99,6 +104,11 @@ impl Kind {
             namespaced: true,
         }
     }
+}
+
+/// As in manifests: `apps/v1`, or `v1` for the core group.
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 const AUTOSCALER: GroupKind<&str> = GroupKind::new("autoscaling", "HorizontalPodAutoscaler");

@@ -8,6 +8,7 @@ mod field_path;
 mod hash;
 mod key;
 mod kind;
+mod names;
 mod object;
 mod redaction;
 mod selector;
@@ -20,20 +21,21 @@ pub use baseline::{
     Baseline, BaselineError, BaselineOrigin, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock,
     SkipReason, SkippedResource,
 };
-pub use clock::Clock;
+pub use clock::{Clock, format_age};
 pub(crate) use closed_sets::closed_set;
 pub use closed_sets::{
     Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
-pub use difference::{Difference, FieldManager, FieldValue, Finding};
+pub use difference::{Difference, FieldManager, FieldValue, Finding, ValueForm};
 pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
-pub use hash::{Algorithm, Digest, ValueDigest};
+pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
 pub use key::{ObjectKey, ObjectRef, ShortText};
-pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind};
+pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};
+pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace};
 pub use object::{
-    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LiveObject, ObjectFacts, PackedJson,
-    RuleInputs,
+    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LiveDocument, LiveObject, ObjectFacts,
+    PackedJson, RuleInputs,
 };
 pub use redaction::{KeyId, KeyedDigest, RedactionKey, RedactionPolicy, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector, SelectorError};

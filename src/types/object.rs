@@ -23,7 +23,7 @@ pub struct LiveObject {
     pub hash_baseline: HashBaseline,
     pub facts: ObjectFacts,
     /// The content, if a source compares fields of this kind.
-    pub document: Option<Box<Document>>,
+    pub document: Option<Box<LiveDocument>>,
     pub report: Option<Box<StatusReport>>,
     /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
     pub applied: Option<Box<DeclaredObject>>,
@@ -42,6 +42,14 @@ impl LiveObject {
             document: None,
             report: None,
             applied: None,
+        }
+    }
+
+    /// None if the content is not cached or not readable.
+    pub fn readable_document(&self) -> Option<&Document> {
+        match self.document.as_deref()? {
+            LiveDocument::Readable(document) => Some(document),
+            LiveDocument::Unreadable => None,
         }
     }
 
@@ -107,6 +115,14 @@ impl ClaimedObject {
     }
 }
 
+/// The content of a live object whose fields are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LiveDocument {
+    Readable(Document),
+    /// The object does not have the structure of its kind.
+    Unreadable,
+}
+
 /// The content of a live object, without its status and with its field managers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -116,17 +132,6 @@ pub struct Document {
     pub content: u64,
     /// The same without the annotation `last-applied-configuration`: unchanged if only the annotation changed.
     pub content_beside_last_applied: u64,
-}
-
-impl Document {
-    /// The placeholder for an object that does not have the structure of its kind.
-    pub fn unreadable() -> Self {
-        Self { packed: PackedJson::new(Vec::new()), content: 0, content_beside_last_applied: 0 }
-    }
-
-    pub fn is_unreadable(&self) -> bool {
-        self.packed.bytes().is_empty()
-    }
 }
 
 /// A JSON document in the compact form of [`crate::diff::pack`]. Equal documents have equal bytes.
@@ -185,23 +190,25 @@ pub struct ObjectFacts {
 /// The parts of an object that only rules and extra series labels read. Objects without any share one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleInputs {
-    /// The labels that rules and settings refer to, sorted.
-    pub label_names: Arc<[Box<str>]>,
-    /// Those of them that the object has; for an object that never existed, all declared labels.
+    /// The labels that were read from the object, sorted: those that rules and settings refer to. None if no label was read.
+    pub label_names: Option<Arc<[Box<str>]>>,
+    /// Those of them that the object has. If no label was read of an object that does not exist, all declared labels.
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// The value of the annotation `<prefix>/ignore`, paths separated by commas; empty if the settings disable it.
-    pub muted_paths: Box<str>,
+    /// The value of the annotation `<prefix>/ignore`, paths separated by commas. None if the object does not have it, or the
+    /// settings disable it.
+    pub muted_paths: Option<Box<str>>,
 }
 
 impl RuleInputs {
-    /// Whether these come from a live object, not from a declared one that does not exist.
-    pub fn read_from_object(&self) -> bool {
-        !self.label_names.is_empty() || !self.muted_paths.is_empty()
+    /// Whether any of these was read from a live object. All others are declared.
+    pub fn has_read_any(&self) -> bool {
+        self.label_names.is_some() || self.muted_paths.is_some()
     }
 
     /// Whether all these labels were read, so that a label which is not in `labels` is not on the object.
     pub fn covers_labels(&self, label_names: &[Box<str>]) -> bool {
-        label_names.iter().all(|name| self.label_names.binary_search(name).is_ok())
+        let read = self.label_names.as_deref().unwrap_or_default();
+        label_names.iter().all(|name| read.binary_search(name).is_ok())
     }
 }
 

@@ -96,6 +96,11 @@ impl KeyedDigest {
         let (key, mac) = text.strip_prefix(PREFIX)?.split_once(':')?;
         Some(Self { key: KeyId(parse_hex(key)?), mac: parse_hex(mac)? })
     }
+
+    /// Whether a reader may take a plain text for a digest, or for JSON with digests in it.
+    pub fn is_imitated_by(text: &str) -> bool {
+        text.contains(PREFIX)
+    }
 }
 
 /// `hmac:<key id>:<32 hex digits>`.

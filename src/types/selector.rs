@@ -6,6 +6,8 @@ use std::{
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
 };
 
+use super::{is_label_name, is_label_value};
+
 /// A label selector. Requirements are sorted, so selectors that differ only in order are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Selector(Vec<Requirement>);
@@ -28,16 +30,25 @@ enum Operator {
 pub enum SelectorError {
     #[error("invalid requirement `{0}`; want =, ==, !=, in (…) or notin (…)")]
     Requirement(Box<str>),
-    #[error("invalid label name `{0}`")]
+    #[error("empty requirement; want one before and after each comma")]
+    EmptyRequirement,
+    #[error("`{0}` has no values; want at least one, such as in (a, b)")]
+    NoValues(Box<str>),
+    #[error("invalid label name `{0}`; want for example app or example.com/team")]
     Name(Box<str>),
-    #[error("invalid label value `{0}`")]
+    #[error(
+        "invalid label value `{0}`; want at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at either end"
+    )]
     Value(Box<str>),
 }
 
 impl Selector {
     /// Parses `a=b`, `a!=b`, `a in (b, c)`, `a notin (b)`, `a` and `!a`, separated by commas.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let parts = split_outside_brackets(text).into_iter().map(str::trim).filter(|part| !part.is_empty());
+        if text.trim().is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        let parts = split_outside_brackets(text).into_iter().map(str::trim);
         let mut requirements = parts.map(Requirement::parse).collect::<Result<Vec<_>, _>>()?;
         requirements.sort();
         requirements.dedup();
@@ -85,6 +96,9 @@ impl fmt::Display for Selector {
 
 impl Requirement {
     fn parse(text: &str) -> Result<Self, SelectorError> {
+        if text.is_empty() {
+            return Err(SelectorError::EmptyRequirement);
+        }
         let (key, operator) = if let Some((key, value)) = text.split_once("!=") {
             (key, Operator::NotIn(values(value)?))
         } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
@@ -94,6 +108,9 @@ impl Requirement {
         } else if let Some((key, rest)) = text.split_once(char::is_whitespace) {
             let (word, list) = rest.trim().split_once('(').unwrap_or((rest, ""));
             match (word.trim(), list.strip_suffix(')')) {
+                ("in" | "notin", Some(list)) if list.trim().is_empty() => {
+                    return Err(SelectorError::NoValues(text.into()));
+                }
                 ("in", Some(list)) => (key, Operator::In(values(list)?)),
                 ("notin", Some(list)) => (key, Operator::NotIn(values(list)?)),
                 _ => return Err(SelectorError::Requirement(text.into())),
@@ -102,8 +119,7 @@ impl Requirement {
             (text, Operator::Exists)
         };
         let key = key.trim();
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-        if key.is_empty() || !key.chars().all(allowed) {
+        if !is_label_name(key) {
             return Err(SelectorError::Name(key.into()));
         }
         Ok(Self { key: key.into(), operator })
@@ -124,10 +140,9 @@ impl Operator {
 }
 
 fn values(text: &str) -> Result<Vec<Box<str>>, SelectorError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut values = Vec::new();
     for value in text.split(',').map(str::trim) {
-        if value.len() > 63 || !value.chars().all(allowed) {
+        if !is_label_value(value) {
             return Err(SelectorError::Value(value.into()));
         }
         values.push(value.into());

@@ -1,26 +1,31 @@
 //! Decodes the JSON of an object into a [`LiveObject`]. Decoding never fails: an object of an unexpected shape keeps its
 //! name, and its baseline is unusable.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::{Value, value::RawValue};
 
-use super::{facts, status::decode_status};
+use super::{
+    facts::{self, Lenient},
+    status::decode_status,
+};
 use crate::{
     diff::{
-        Algorithm, FingerprintError, LAST_APPLIED, Node, RecordedHash, SpecView, Text, field_manager,
-        fingerprint, is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift,
+        Algorithm, FingerprintError, LAST_APPLIED, Node, Part, RecordedHash, SpecView, Text, field_manager,
+        hash_object, is_declared_key, is_secret, last_applied as last_applied_of, pack_live_object, tfdrift,
         unreadable_last_applied,
     },
     types::{
-        DecodeConfig, Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
-        ObjectFacts, ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
+        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, Kind, LiveDocument, LiveObject,
+        ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
     },
 };
+
+/// The longest ignore annotation. Its patterns are matched for each difference, so a longer one mutes nothing.
+const MAX_MUTED_PATHS: usize = 4 << 10;
 
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
@@ -31,6 +36,8 @@ pub struct ObjectDecoder {
     no_rule_inputs: Arc<RuleInputs>,
     ignore_annotation: Option<Box<str>>,
     documents: Option<Arc<RedactionPolicy>>,
+    /// None for Secrets, whose last-applied annotation is not a baseline.
+    last_applied: Option<Arc<RedactionPolicy>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -58,81 +65,151 @@ impl ObjectDecoder {
     /// Expects the part of the configuration for the kind of `spec`.
     pub fn new(spec: Arc<WatchSpec>, config: &DecodeConfig) -> Self {
         let prefix = &config.annotation_prefix;
+        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
         Self {
             documents: config.redaction_of(&spec.kind).cloned(),
+            last_applied: config.last_applied.clone().filter(|_| !is_secret),
             spec,
             config: config.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
             no_rule_inputs: Arc::new(RuleInputs {
-                label_names: config.label_names.clone(),
+                label_names: (!config.label_names.is_empty()).then(|| config.label_names.clone()),
                 ..RuleInputs::default()
             }),
             ignore_annotation: config.honor_ignore_annotation.then(|| format!("{prefix}/ignore").into()),
         }
     }
 
+    /// Parses the object once: into a tree if all of it is needed, else only the parts with facts, each into its view. Without a
+    /// tree, a scan first splits the text into these parts. Only malformed objects are parsed twice.
     pub fn decode(&self, json: &[u8]) -> Decoded {
         let Ok(text) = std::str::from_utf8(json) else {
             return Decoded::Unnamed;
         };
-        let raw = serde_json::from_str::<RawObject<'_>>(text).ok();
-        if let Some(skipped) = raw.as_ref().and_then(|raw| self.skip(raw)) {
-            return skipped;
+        let whole = Part::Text(text);
+        if self.needs_all_trees()
+            && self.spec.filters.is_empty()
+            && let Ok(tree) = whole.read()
+        {
+            return self.decode_tree(tree);
         }
-        let object = raw.and_then(|raw| self.decode_object(&raw, text));
-        match object.or_else(|| self.decode_name(text)).map(Arc::new) {
-            Some(object) if self.spec.includes(&object.key.namespace, &object.key.name) => {
-                Decoded::Object(object)
-            }
-            Some(object) => Decoded::Excluded(object),
-            None => Decoded::Unnamed,
+        let Ok(parts) = serde_json::from_str::<ObjectParts<'_>>(text) else {
+            return whole.read().map_or(Decoded::Unnamed, |tree| self.decode_name(&tree));
+        };
+        let labels = match self.accepted_labels(&parts.metadata) {
+            Ok(labels) => labels,
+            Err(skipped) => return skipped,
+        };
+        let annotations = self.annotations(parts.metadata.annotations);
+        let needs_tree = self.needs_all_trees() || annotations.need_tree();
+        if needs_tree && let Ok(tree) = whole.read() {
+            return self.decode_tree(tree);
         }
+        let mut object = self.decode_parts(&parts, &labels, &annotations, None);
+        if needs_tree {
+            self.attach_unreadable_document(&mut object, annotations.is_applied);
+        }
+        Decoded::Object(Arc::new(object))
     }
 
-    /// Name and version of an object that the watch does not keep, without decoding the rest.
-    fn skip(&self, raw: &RawObject<'_>) -> Option<Decoded> {
-        let metadata = &raw.metadata;
+    fn decode_tree(&self, tree: Node) -> Decoded {
+        let Some(parts) = ObjectParts::of_tree(&tree) else {
+            return self.decode_name(&tree);
+        };
+        let labels = match self.accepted_labels(&parts.metadata) {
+            Ok(labels) => labels,
+            Err(skipped) => return skipped,
+        };
+        let annotations = self.annotations(parts.metadata.annotations);
+        let mut object = self.decode_parts(&parts, &labels, &annotations, Some(&tree));
+        object.report = decode_status(&self.config, &self.spec.kind, &tree, &mut object.facts);
+        let is_applied = annotations.is_applied;
+        self.attach_document(tree, is_applied, &mut object);
+        Decoded::Object(Arc::new(object))
+    }
+
+    /// Whether every object of the watch is needed as a whole: its fields are compared, or settings name fields of its status.
+    fn needs_all_trees(&self) -> bool {
+        self.documents.is_some() || !self.config.records.is_empty() || self.config.jobs.is_some()
+    }
+
+    /// The labels that are read of an object; name and version of an object that the watch does not keep.
+    fn accepted_labels<'a>(&self, metadata: &Metadata<'a>) -> Result<Labels<'a>, Decoded> {
+        let (namespace, name) = (&*metadata.namespace.0, &*metadata.name.0);
         let name_and_version = || {
-            let mut object = self.new_object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
+            let mut object = self.new_object(name, namespace, HashBaseline::Absent);
             object.resource_version = metadata.resource_version.0.as_ref().into();
             Arc::new(object)
         };
-        if metadata.name.0.is_empty() {
-            return None;
+        if name.is_empty() {
+            return Err(Decoded::Unnamed);
         }
-        if !self.spec.includes(&metadata.namespace.0, &metadata.name.0) {
-            return Some(Decoded::Excluded(name_and_version()));
+        if !self.spec.includes(namespace, name) {
+            return Err(Decoded::Excluded(name_and_version()));
         }
-        if self.spec.filters.is_empty() {
-            return None;
+        let mut labels = Labels::default();
+        let is_read = |name: &str| {
+            !self.spec.filters.is_empty()
+                || name == INSTANCE_LABEL
+                || self.config.label_names.iter().any(|label| **label == *name)
+        };
+        read_strings(metadata.labels, is_read, |name, value| labels.0.push((name, value)));
+        if !self.spec.accepts(namespace, |name| labels.get(name)) {
+            return Err(Decoded::Filtered(name_and_version()));
         }
-        let labels: BTreeMap<String, String> =
-            metadata.labels.and_then(|labels| serde_json::from_str(labels.get()).ok()).unwrap_or_default();
-        if self.spec.accepts(&metadata.namespace.0, |key| labels.get(key).map(String::as_str)) {
-            return None;
-        }
-        Some(Decoded::Filtered(name_and_version()))
+        Ok(labels)
     }
 
-    fn decode_object(&self, raw: &RawObject<'_>, text: &str) -> Option<LiveObject> {
-        let metadata = &raw.metadata;
-        if metadata.name.0.is_empty() {
-            return None;
-        }
-        let (mut facts, digest) = self.facts_and_digest(raw);
-        let mut object = self.new_object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
+    fn annotations<'a>(&self, annotations: Option<Part<'a>>) -> Annotations<'a> {
+        let (mut hash, mut muted_paths, mut is_applied) = (None, None, false);
+        let is_hash = |name: &str| !self.config.ignore_hash_annotations && name == &*self.hash_annotation;
+        let is_read = |name: &str| {
+            is_applied |= self.last_applied.is_some() && name == LAST_APPLIED;
+            is_hash(name) || self.ignore_annotation.as_deref() == Some(name)
+        };
+        read_strings(annotations, is_read, |name, value| {
+            if is_hash(&name) {
+                hash = Some(value).filter(|hash| !hash.is_empty()).map(|hash| RecordedHash::parse(&hash));
+            } else {
+                muted_paths = Some(value);
+            }
+        });
+        Annotations { hash, muted_paths: muted_paths.unwrap_or_default(), is_applied }
+    }
+
+    fn decode_parts<'a>(
+        &self,
+        parts: &ObjectParts<'a>,
+        labels: &Labels<'a>,
+        annotations: &Annotations<'a>,
+        tree: Option<&Node>,
+    ) -> LiveObject {
+        let metadata = &parts.metadata;
+        let mut object = self.new_object(&metadata.name.0, &metadata.namespace.0, HashBaseline::NotRequested);
         object.uid = metadata.uid.0.as_ref().into();
         object.resource_version = metadata.resource_version.0.as_ref().into();
-        object.hash_baseline = self.hash_baseline(raw, text, digest, facts.replicas);
-        facts.scales = facts::scale_target(&object.key, raw.spec);
+        // Facts and the `tfdrift-v1` hash share the view of the spec.
+        let view = SpecView::read(&self.spec.kind, parts.spec);
+        let facts_parts =
+            facts::ObjectParts { spec: parts.spec, status: parts.status, generation: metadata.generation };
+        let facts = view.as_ref().map(|view| facts::facts(&self.spec.kind, view, facts_parts));
+        let mut facts = facts.unwrap_or_default();
+        if !self.config.ignore_hash_annotations {
+            let tfdrift = match view {
+                Err(_) => Err(UnknownReason::Unreadable),
+                Ok(mut view) => tfdrift(&mut view).map_or(Err(UnknownReason::Unhashable), |digest| {
+                    digest.map_err(|error| unknown_reason(&error))
+                }),
+            };
+            object.hash_baseline =
+                self.hash_baseline(annotations.hash, tfdrift, tree, metadata.managed_fields, facts.replicas);
+        }
+        facts.scales = facts::scale_target(&object.key, parts.spec);
         facts.owner = facts::controller_of(&object.key, metadata.owner_references);
         if metadata.deletion_timestamp.is_some() {
             facts.phase = Some(Phase::Terminating);
         }
-        facts.instance = metadata
-            .labels
-            .and_then(|labels| string_value(labels, "app.kubernetes.io/instance"))
-            .map(|name| (*name).into());
+        facts.instance = labels.get(INSTANCE_LABEL).map(Into::into);
         object.facts = match &self.documents {
             Some(policy) => {
                 let ObjectKey { kind, namespace, name } = &object.key;
@@ -140,24 +217,15 @@ impl ObjectDecoder {
             }
             None => facts,
         };
-        object.rule_inputs = self.rule_inputs(metadata);
-        self.attach_document(text, metadata, &mut object);
-        object.report = decode_status(&self.config, &self.spec.kind, text, &mut object.facts);
-        Some(object)
+        object.rule_inputs = self.rule_inputs(labels, &annotations.muted_paths);
+        object
     }
 
     /// Caches the whole object, redacted, if its fields are compared.
-    fn attach_document(&self, text: &str, metadata: &RawMetadata<'_>, object: &mut LiveObject) {
-        let is_applied = |annotations: &&RawValue| string_value(annotations, LAST_APPLIED).is_some();
-        let applied = self
-            .config
-            .last_applied
-            .as_ref()
-            .filter(|_| metadata.annotations.as_ref().is_some_and(is_applied));
+    fn attach_document(&self, tree: Node, is_applied: bool, object: &mut LiveObject) {
+        let applied = self.last_applied.as_ref().filter(|_| is_applied);
         let Some(policy) = self.documents.as_ref().or(applied) else { return };
-        let Ok(Node::Object(mut members)) = serde_json::from_str(text) else {
-            return attach_unreadable_document(object, applied);
-        };
+        let Node::Object(mut members) = tree else { return };
         let kind = &self.spec.kind;
         // Objects of a list carry neither kind nor apiVersion.
         members.insert("kind".to_owned(), Node::from(&*kind.kind));
@@ -166,48 +234,53 @@ impl ObjectDecoder {
         let last_applied =
             applied.and_then(|policy| last_applied_of(&document, &object.key, policy.process_key()));
         object.applied = last_applied.map(Box::new);
-        if self.documents.is_some() || object.applied.is_some() {
-            object.document = Some(Box::new(pack_live_object(document, kind, policy)));
-        }
+        let document = pack_live_object(document, kind, policy);
+        object.document = Some(Box::new(LiveDocument::Readable(document)));
     }
 
-    fn rule_inputs(&self, metadata: &RawMetadata<'_>) -> Arc<RuleInputs> {
+    fn attach_unreadable_document(&self, object: &mut LiveObject, is_applied: bool) {
+        let applied = self.last_applied.as_ref().filter(|_| is_applied);
+        if self.documents.is_some() || applied.is_some() {
+            object.document = Some(Box::new(LiveDocument::Unreadable));
+        }
+        let last_applied =
+            applied.and_then(|policy| unreadable_last_applied(&object.key, policy.process_key()));
+        object.applied = last_applied.map(Box::new);
+    }
+
+    fn rule_inputs(&self, labels: &Labels<'_>, muted_paths: &str) -> Arc<RuleInputs> {
         let label_names = &self.config.label_names;
-        let selected = |labels: &RawValue| {
-            let names = label_names.iter();
-            names.filter_map(|name| Some((name.clone(), string_value(labels, name)?.into()))).collect()
-        };
-        let labels: Box<[_]> = metadata.labels.map(selected).unwrap_or_default();
-        let annotation = self.ignore_annotation.as_ref().zip(metadata.annotations);
-        let muted_paths = annotation.and_then(|(name, annotations)| string_value(annotations, name));
-        if labels.is_empty() && muted_paths.as_ref().is_none_or(|paths| paths.is_empty()) {
+        let selected = label_names.iter().filter_map(|name| Some((name.clone(), labels.get(name)?.into())));
+        let labels: Box<[_]> = selected.collect();
+        let has_valid_length = |paths: &&str| (1..=MAX_MUTED_PATHS).contains(&paths.len());
+        let muted_paths = Some(muted_paths).filter(has_valid_length).map(Into::into);
+        if labels.is_empty() && muted_paths.is_none() {
             return self.no_rule_inputs.clone();
         }
-        let muted_paths = muted_paths.map(Into::into).unwrap_or_default();
-        Arc::new(RuleInputs { labels, muted_paths, label_names: label_names.clone() })
+        Arc::new(RuleInputs { labels, muted_paths, label_names: self.no_rule_inputs.label_names.clone() })
     }
 
     /// The last resort for an object of an unexpected shape.
-    fn decode_name(&self, text: &str) -> Option<LiveObject> {
-        let value: Value = serde_json::from_str(text).ok()?;
-        let metadata = &value["metadata"];
-        let field = |name: &str| metadata[name].as_str().unwrap_or("");
-        let name = metadata["name"].as_str().filter(|name| !name.is_empty())?;
+    fn decode_name(&self, tree: &Node) -> Decoded {
+        let metadata = &tree["metadata"];
+        let text = |name: &str| metadata[name].as_str().unwrap_or("");
+        let (namespace, name) = (text("namespace"), text("name"));
+        if name.is_empty() {
+            return Decoded::Unnamed;
+        }
         let baseline = if self.config.ignore_hash_annotations {
             HashBaseline::NotRequested
         } else {
             HashBaseline::Unusable(UnknownReason::Unreadable)
         };
-        let mut object = self.new_object(name, field("namespace"), baseline);
-        let applied =
-            self.config.last_applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
-        if self.documents.is_some() || applied.is_some() {
-            attach_unreadable_document(&mut object, applied);
-        }
-        object.report = decode_status(&self.config, &self.spec.kind, text, &mut object.facts);
-        object.uid = field("uid").into();
-        object.resource_version = field("resourceVersion").into();
-        Some(object)
+        let mut object = self.new_object(name, namespace, baseline);
+        object.uid = text("uid").into();
+        object.resource_version = text("resourceVersion").into();
+        self.attach_unreadable_document(&mut object, metadata["annotations"].get(LAST_APPLIED).is_some());
+        object.report = decode_status(&self.config, &self.spec.kind, tree, &mut object.facts);
+        let is_included = self.spec.includes(namespace, name);
+        let object = Arc::new(object);
+        if is_included { Decoded::Object(object) } else { Decoded::Excluded(object) }
     }
 
     fn new_object(&self, name: &str, namespace: &str, baseline: HashBaseline) -> LiveObject {
@@ -218,83 +291,65 @@ impl ObjectDecoder {
         }
     }
 
-    /// Facts and the `tfdrift-v1` hash come from one pass over the spec.
-    fn facts_and_digest(&self, raw: &RawObject<'_>) -> (ObjectFacts, Result<Digest, UnknownReason>) {
-        let spec = raw.spec.map_or("{}", RawValue::get);
-        let parts =
-            facts::ObjectParts { spec: raw.spec, status: raw.status, generation: raw.metadata.generation };
-        let Ok(mut view) = SpecView::read(&self.spec.kind, spec) else {
-            return (ObjectFacts::default(), Err(UnknownReason::Unreadable));
-        };
-        let facts = facts::facts(&self.spec.kind, &view, parts);
-        let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| unknown_reason(&error)));
-        (facts, digest.unwrap_or(Err(UnknownReason::Unhashable)))
-    }
-
-    /// Compares the hash annotation with the object. `tfdrift` is the `tfdrift-v1` hash of the object.
+    /// Compares the hash annotation with the object. `tfdrift` is the `tfdrift-v1` hash of the object; all others are those of
+    /// its tree.
     fn hash_baseline(
         &self,
-        raw: &RawObject<'_>,
-        text: &str,
+        annotation: Option<Result<RecordedHash, UnknownReason>>,
         tfdrift: Result<Digest, UnknownReason>,
+        tree: Option<&Node>,
+        managed_fields: Option<Part<'_>>,
         replicas: Option<i32>,
     ) -> HashBaseline {
-        if self.config.ignore_hash_annotations {
-            return HashBaseline::NotRequested;
-        }
-        let annotations = raw.metadata.annotations;
-        let annotation = annotations.and_then(|annotations| string_value(annotations, &self.hash_annotation));
-        let annotation = match annotation.as_deref() {
-            None | Some("") if tfdrift == Err(UnknownReason::Unreadable) => {
+        let recorded = match annotation {
+            None if tfdrift == Err(UnknownReason::Unreadable) => {
                 return HashBaseline::Unusable(UnknownReason::Unreadable);
             }
-            None | Some("") => return HashBaseline::Absent,
-            Some(annotation) => annotation,
-        };
-        let recorded = match RecordedHash::parse(annotation) {
-            Ok(recorded) => recorded,
-            Err(reason) => return HashBaseline::Unusable(reason),
+            None => return HashBaseline::Absent,
+            Some(Err(reason)) => return HashBaseline::Unusable(reason),
+            Some(Ok(recorded)) => recorded,
         };
         let actual = match recorded.algorithm {
             Algorithm::TfdriftV1 => tfdrift,
             algorithm @ (Algorithm::JcsV1 | Algorithm::Opr8rV1 | Algorithm::Sha256Jcs) => {
-                self.hash(algorithm, &self.spec.kind, text)
+                self.hash(algorithm, &self.spec.kind, tree)
             }
         };
         match actual {
             Err(reason) => HashBaseline::Unusable(reason),
             Ok(actual) if actual == recorded.digest => HashBaseline::Match(actual),
-            Ok(actual) => self.hash_mismatch(raw, text, recorded, actual, replicas),
+            Ok(actual) => {
+                let managed_fields = managed_fields.map(Part::elements).unwrap_or_default();
+                self.hash_mismatch(recorded, actual, tree, &managed_fields, replicas)
+            }
         }
     }
 
     fn hash_mismatch(
         &self,
-        raw: &RawObject<'_>,
-        text: &str,
         recorded: RecordedHash,
         actual: Digest,
+        tree: Option<&Node>,
+        managed_fields: &[Node],
         replicas: Option<i32>,
     ) -> HashBaseline {
-        let managed_fields = raw.metadata.managed_fields;
-        let managed_fields = managed_fields.and_then(|fields| serde_json::from_str(fields.get()).ok());
-        let managed_fields: Vec<Node> = managed_fields.unwrap_or_default();
-        if self.matches_in_recorded_version(text, &recorded, &managed_fields) {
+        if self.matches_in_recorded_version(tree, &recorded, managed_fields) {
             return HashBaseline::Match(recorded.digest);
         }
         let RecordedHash { algorithm, digest: expected } = recorded;
         let covers_key =
             |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.config.annotation_prefix);
         let HashManagers { owner, mut recorded_by } =
-            hash_managers(&managed_fields, &self.hash_annotation, &covers_key);
-        if replicas == Some(0) && replicas_are_unowned(&managed_fields) {
+            hash_managers(managed_fields, &self.hash_annotation, &covers_key);
+        if replicas == Some(0) && replicas_are_unowned(managed_fields) {
             recorded_by = None;
         }
         HashBaseline::Mismatch(Box::new(HashMismatch { algorithm, expected, actual, owner, recorded_by }))
     }
 
-    fn hash(&self, algorithm: Algorithm, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
-        fingerprint(algorithm, kind, text, &self.config.annotation_prefix)
+    fn hash(&self, algorithm: Algorithm, kind: &Kind, tree: Option<&Node>) -> Result<Digest, UnknownReason> {
+        let object = Part::Tree(tree.ok_or(UnknownReason::Unreadable)?);
+        hash_object(algorithm, kind, object, &self.config.annotation_prefix)
             .map_err(|error| unknown_reason(&error))
     }
 
@@ -302,7 +357,7 @@ impl ObjectDecoder {
     /// covers the `apiVersion`: a cluster that moves a kind from v1 to v2 has not changed its objects.
     fn matches_in_recorded_version(
         &self,
-        text: &str,
+        tree: Option<&Node>,
         recorded: &RecordedHash,
         managed_fields: &[Node],
     ) -> bool {
@@ -314,14 +369,8 @@ impl ObjectDecoder {
             return false;
         };
         let version = api_version.rsplit('/').next().unwrap_or_default().into();
-        self.hash(recorded.algorithm, &Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
+        self.hash(recorded.algorithm, &Kind { version, ..Kind::clone(kind) }, tree) == Ok(recorded.digest)
     }
-}
-
-fn attach_unreadable_document(object: &mut LiveObject, applied: Option<&Arc<RedactionPolicy>>) {
-    object.document = Some(Box::new(Document::unreadable()));
-    let last_applied = applied.and_then(|policy| unreadable_last_applied(&object.key, policy.process_key()));
-    object.applied = last_applied.map(Box::new);
 }
 
 pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
@@ -333,18 +382,20 @@ pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
     }
 }
 
-/// An object with its large parts unparsed.
+const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+
+/// An object with its large parts unparsed, or the same parts of its tree.
 #[derive(Deserialize)]
-struct RawObject<'a> {
+struct ObjectParts<'a> {
     #[serde(borrow)]
-    metadata: RawMetadata<'a>,
-    spec: Option<&'a RawValue>,
-    status: Option<&'a RawValue>,
+    metadata: Metadata<'a>,
+    spec: Option<Part<'a>>,
+    status: Option<Part<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMetadata<'a> {
+struct Metadata<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
     #[serde(default)]
@@ -354,44 +405,105 @@ struct RawMetadata<'a> {
     #[serde(default)]
     resource_version: Text<'a>,
     generation: Option<i64>,
-    deletion_timestamp: Option<&'a RawValue>,
-    owner_references: Option<&'a RawValue>,
-    labels: Option<&'a RawValue>,
-    annotations: Option<&'a RawValue>,
-    managed_fields: Option<&'a RawValue>,
+    deletion_timestamp: Option<Part<'a>>,
+    owner_references: Option<Part<'a>>,
+    labels: Option<Part<'a>>,
+    annotations: Option<Part<'a>>,
+    managed_fields: Option<Part<'a>>,
 }
 
-/// The string under one key of a JSON object. Other values are skipped, not parsed.
-fn string_value<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> {
-    struct FindKey<'k>(&'k str);
-    impl<'de> DeserializeSeed<'de> for FindKey<'_> {
-        type Value = Option<Text<'de>>;
-        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+impl<'a> ObjectParts<'a> {
+    /// None if the object does not have the structure of an object.
+    fn of_tree(tree: &'a Node) -> Option<Self> {
+        let metadata = tree.get("metadata").filter(|metadata| metadata.is_object())?;
+        let member = |object: &'a Node, name: &str| object.get(name).filter(|member| !member.is_null());
+        let text = |name: &str| match member(metadata, name) {
+            None => Some(Text::default()),
+            Some(text) => text.as_str().map(|text| Text(text.into())),
+        };
+        let part = |name: &str| member(metadata, name).map(Part::Tree);
+        let metadata = Metadata {
+            name: text("name")?,
+            namespace: text("namespace")?,
+            uid: text("uid")?,
+            resource_version: text("resourceVersion")?,
+            generation: match member(metadata, "generation") {
+                None => None,
+                Some(generation) => Some(generation.as_i64()?),
+            },
+            deletion_timestamp: part("deletionTimestamp"),
+            owner_references: part("ownerReferences"),
+            labels: part("labels"),
+            annotations: part("annotations"),
+            managed_fields: part("managedFields"),
+        };
+        let [spec, status] = ["spec", "status"].map(|name| member(tree, name).map(Part::Tree));
+        Some(Self { metadata, spec, status })
+    }
+}
+
+/// The labels of an object that filters, rules or facts read.
+#[derive(Default)]
+struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl Labels<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(own, _)| own == name).map(|(_, value)| &**value)
+    }
+}
+
+/// The annotations of an object that the decoder reads.
+struct Annotations<'a> {
+    /// None without the annotation, or if hashes are not requested.
+    hash: Option<Result<RecordedHash, UnknownReason>>,
+    muted_paths: Cow<'a, str>,
+    /// Whether the object has a last-applied annotation that is a baseline.
+    is_applied: bool,
+}
+
+impl Annotations<'_> {
+    /// Whether the object is needed as a whole. `tfdrift-v1` hashes the view of the spec.
+    fn need_tree(&self) -> bool {
+        let is_tree_hash = |hash: &RecordedHash| hash.algorithm != Algorithm::TfdriftV1;
+        self.is_applied || self.hash.as_ref().is_some_and(|hash| hash.as_ref().is_ok_and(is_tree_hash))
+    }
+}
+
+/// Reads the strings of an object whose names `is_read` accepts, in one pass. Null is the empty string, and values of other types
+/// are skipped.
+fn read_strings<'a>(
+    object: Option<Part<'a>>,
+    is_read: impl FnMut(&str) -> bool,
+    found: impl FnMut(Cow<'a, str>, Cow<'a, str>),
+) {
+    struct Strings<R, F>(R, F);
+    impl<'de, R: FnMut(&str) -> bool, F: FnMut(Cow<'de, str>, Cow<'de, str>)> DeserializeSeed<'de>
+        for Strings<R, F>
+    {
+        type Value = ();
+        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
             deserializer.deserialize_map(self)
         }
     }
-    impl<'de> Visitor<'de> for FindKey<'_> {
-        type Value = Option<Text<'de>>;
+    impl<'de, R: FnMut(&str) -> bool, F: FnMut(Cow<'de, str>, Cow<'de, str>)> Visitor<'de> for Strings<R, F> {
+        type Value = ();
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
             formatter.write_str("a map of strings")
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
-            while let Some(key) = map.next_key::<Text<'de>>()? {
-                if key.0 == self.0 {
-                    found = Some(map.next_value()?);
-                } else {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            let Self(mut is_read, mut found) = self;
+            while let Some(Text(name)) = map.next_key()? {
+                if !is_read(&name) {
                     map.next_value::<IgnoredAny>()?;
+                } else if let Lenient(Some(Text(value))) = map.next_value()? {
+                    found(name, value);
                 }
             }
-            Ok(found)
+            Ok(())
         }
     }
-    FindKey(key)
-        .deserialize(&mut serde_json::Deserializer::from_str(object.get()))
-        .ok()
-        .flatten()
-        .map(|text| text.0)
+    // Anything but a map has no strings.
+    let _ = object.map(|object| object.read_with(Strings(is_read, found)));
 }
 
 /// The field managers that explain why an object does not match its recorded hash.
@@ -473,9 +585,138 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        DecodeConfig, Decoded, HashManagers, Kind, Node, ObjectDecoder, WatchSpec, hash_managers,
-        replicas_are_unowned,
+        DecodeConfig, Decoded, HashManagers, Kind, LAST_APPLIED, MAX_MUTED_PATHS, Node, ObjectDecoder,
+        RedactionPolicy, WatchSpec, hash_managers, replicas_are_unowned,
     };
+    use crate::{
+        diff::parsed_bytes,
+        types::{NameSet, ObjectFilter, RedactionKey, Scope, Selector, StatusHashSpec},
+    };
+
+    /// An object whose parts have different lengths.
+    fn object(annotations: &Value) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "data": {"text": "x".repeat(1000)},
+            "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}, "annotations": annotations,
+                "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "App", "name": "web"}],
+                "managedFields": [{"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]},
+            "spec": {"replicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "template": {"spec": {"containers": [{"name": "web", "image": "web:1"}]}}},
+            "status": {"observedGeneration": 2, "conditions": [{"type": "Available", "status": "True"}]},
+        })
+    }
+
+    #[test]
+    fn long_ignore_annotation_mutes_nothing() {
+        let config = DecodeConfig {
+            annotation_prefix: "drift".into(),
+            honor_ignore_annotation: true,
+            ..DecodeConfig::default()
+        };
+        let decoder = ObjectDecoder::new(Arc::new(WatchSpec::all(Arc::new(Kind::deployment()))), &config);
+        let has_muted_paths = |length: usize| {
+            let object = object(&json!({"drift/ignore": "x".repeat(length)}));
+            match decoder.decode(object.to_string().as_bytes()) {
+                Decoded::Object(object) => object.rule_inputs.muted_paths.is_some(),
+                other => unreachable!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            [0, 1, MAX_MUTED_PATHS, MAX_MUTED_PATHS + 1].map(has_muted_paths),
+            [false, true, true, false]
+        );
+    }
+
+    /// How many bytes the decoder parses, beside the scan that splits the text.
+    fn parsed(spec: WatchSpec, config: &DecodeConfig, object: &Value) -> usize {
+        let decoder = ObjectDecoder::new(Arc::new(spec), config);
+        parsed_bytes::take();
+        decoder.decode(object.to_string().as_bytes());
+        parsed_bytes::take()
+    }
+
+    fn length(object: &Value, parts: &[&str]) -> usize {
+        parts.iter().map(|part| object.pointer(part).map_or(0, |part| part.to_string().len())).sum()
+    }
+
+    const METADATA: [&str; 2] = ["/metadata/labels", "/metadata/annotations"];
+
+    #[test]
+    fn object_is_parsed_once() {
+        let policy = || Arc::new(RedactionPolicy::new(RedactionKey::new([1; 32])));
+        let kind = Arc::new(Kind::deployment());
+        let all = || WatchSpec::all(kind.clone());
+        let config =
+            || DecodeConfig { annotation_prefix: "tfdrift.jin.dev".into(), ..DecodeConfig::default() };
+        let documents =
+            || DecodeConfig { documents: [(kind.group_kind().into_owned(), policy())].into(), ..config() };
+        let last_applied = DecodeConfig { last_applied: Some(policy()), ..config() };
+        let records = DecodeConfig { records: [StatusHashSpec::simple_resource()].into(), ..config() };
+        let zeros = "0".repeat(64);
+        let none = object(&json!({"note": "a"}));
+        let (tfdrift, jcs) =
+            (object(&json!({HASH: zeros})), object(&json!({HASH: format!("jcs-v1:{zeros}")})));
+        let applied = object(&json!({LAST_APPLIED: "{\"kind\": \"Deployment\"}"}));
+        let views = |object: &Value| {
+            length(object, &METADATA) + length(object, &["/spec", "/status", "/metadata/ownerReferences"])
+        };
+        let managers = length(&tfdrift, &["/metadata/managedFields"]);
+        // Each part into its view.
+        assert_eq!(parsed(all(), &config(), &none), views(&none));
+        assert_eq!(parsed(all(), &config(), &tfdrift), views(&tfdrift) + managers);
+        assert_eq!(parsed(all(), &last_applied, &none), views(&none));
+        // The whole object into a tree.
+        assert_eq!(parsed(all(), &documents(), &jcs), length(&jcs, &[""]));
+        assert_eq!(parsed(all(), &records, &none), length(&none, &[""]));
+        // Its labels and annotations decide that, and are read before.
+        assert_eq!(parsed(all(), &config(), &jcs), length(&jcs, &METADATA) + length(&jcs, &[""]));
+        assert_eq!(
+            parsed(all(), &last_applied, &applied),
+            length(&applied, &METADATA) + length(&applied, &[""])
+        );
+        let filter =
+            |app| ObjectFilter { scope: Scope::default(), selector: Some(Selector::equals("app", app)) };
+        let filtered = |app| WatchSpec { filters: vec![filter(app)], ..all() };
+        assert_eq!(
+            parsed(filtered("web"), &documents(), &none),
+            length(&none, &METADATA) + length(&none, &[""])
+        );
+        // Objects that the watch does not keep are not parsed.
+        assert_eq!(parsed(filtered("api"), &documents(), &none), length(&none, &METADATA[..1]));
+        let excluded = WatchSpec { excluded_names: Arc::new(NameSet::from_iter([("shop", "web")])), ..all() };
+        assert_eq!(parsed(excluded, &config(), &none), 0);
+    }
+
+    #[test]
+    fn no_kind_parses_a_part_of_an_object_twice() {
+        for (group, kind) in [
+            ("", "Service"),
+            ("apps", "StatefulSet"),
+            ("apps", "DaemonSet"),
+            ("apps", "ReplicaSet"),
+            ("batch", "Job"),
+            ("batch", "CronJob"),
+            ("", "Pod"),
+            ("", "PersistentVolumeClaim"),
+            ("", "PersistentVolume"),
+            ("", "Namespace"),
+            ("networking.k8s.io", "Ingress"),
+            ("autoscaling", "HorizontalPodAutoscaler"),
+            ("policy", "PodDisruptionBudget"),
+            ("apiregistration.k8s.io", "APIService"),
+            ("apiextensions.k8s.io", "CustomResourceDefinition"),
+            ("", "ConfigMap"),
+            ("example.com", "Database"),
+        ] {
+            let object = object(&json!({"note": "a"}));
+            let spec = WatchSpec::all(Arc::new(Kind::undiscovered(group, "v1", kind)));
+            let parsed = parsed(spec, &DecodeConfig::default(), &object);
+            let always = length(&object, &METADATA) + length(&object, &["/metadata/ownerReferences"]);
+            let [spec, status] = ["/spec", "/status"].map(|part| length(&object, &[part]));
+            let once = [0, spec, status, spec + status].map(|parts| always + parts);
+            assert!(once.contains(&parsed), "{kind}: {parsed} bytes, not one of {once:?}");
+        }
+    }
 
     #[test]
     fn only_configured_labels_are_cached() {

@@ -15,7 +15,7 @@ use kube::{
     },
 };
 
-use super::request::{ApiError, check_status, read_body, send};
+use super::request::{ApiError, MalformedResponse, check_status, read_body, send};
 use crate::types::{Kind, ServedKind, ServedKinds};
 
 /// The document of a cluster with thousands of custom resources has a few megabytes.
@@ -28,11 +28,11 @@ pub async fn served_kinds(client: &Client, timeout: Duration) -> Result<Arc<Serv
     Ok(Arc::new(discovery.served()))
 }
 
-/// The kind of a name or alias, see [`DiscoveryClient::find_kind`].
-pub async fn find_kind(client: &Client, name: &str) -> Result<Option<Kind>, ApiError> {
+/// The kind of a name or alias, see [`DiscoveryClient::resolve_kind`].
+pub async fn resolve_kind(client: &Client, name: &str) -> Result<Option<Kind>, ApiError> {
     let mut discovery = DiscoveryClient::new(client.clone(), FIND_TIMEOUT);
     discovery.refresh().await?;
-    Ok(discovery.find_kind(name))
+    Ok(discovery.resolve_kind(name))
 }
 
 /// Reads the aggregated discovery documents. A document that has not changed since the last request has no body.
@@ -81,7 +81,7 @@ impl DiscoveryClient {
 
     /// Finds a kind by its name: kind, plural, singular or short name, with or without `.group`. Groups have the
     /// preference order of the API server, so a name means what it means to kubectl.
-    pub(crate) fn find_kind(&self, name: &str) -> Option<Kind> {
+    pub(crate) fn resolve_kind(&self, name: &str) -> Option<Kind> {
         let (name, group) = name.split_once('.').map_or((name, None), |(name, group)| (name, Some(group)));
         let is_named = |resource: &APIResourceDiscovery| {
             let kind = resource.response_kind.as_ref().and_then(|kind| kind.kind.as_deref());
@@ -174,13 +174,10 @@ fn parse(body: &[u8]) -> Result<APIGroupDiscoveryList, ApiError> {
     struct TypeMeta {
         kind: String,
     }
-    let malformed =
-        |error: serde_json::Error| ApiError::Malformed(format!("the discovery document: {error}"));
+    let malformed = |error| ApiError::Malformed(MalformedResponse::Discovery(error));
     let TypeMeta { kind } = serde_json::from_slice(body).map_err(malformed)?;
     if kind != "APIGroupDiscoveryList" {
-        return Err(ApiError::Malformed(format!(
-            "discovery returned {kind}; aggregated discovery needs Kubernetes 1.27 or later"
-        )));
+        return Err(ApiError::Malformed(MalformedResponse::NotAggregated { kind }));
     }
     serde_json::from_slice(body).map_err(malformed)
 }
@@ -295,9 +292,9 @@ mod tests {
         assert!(discovery.refresh().await.unwrap());
         assert!(!discovery.refresh().await.unwrap(), "nothing has changed");
         for name in ["Widget", "widgets", "widget", "WD", "widgets.example.com"] {
-            assert_eq!(discovery.find_kind(name).unwrap().api_version(), "example.com/v1", "{name}");
+            assert_eq!(discovery.resolve_kind(name).unwrap().api_version(), "example.com/v1", "{name}");
         }
-        assert_eq!(discovery.find_kind("widgets.other.com"), None);
+        assert_eq!(discovery.resolve_kind("widgets.other.com"), None);
         for (group, kind, scope) in [
             ("example.com", "Widget", KindScope::Namespaced),
             ("example.com", "Gadget", KindScope::Unavailable),

@@ -20,7 +20,7 @@ mod watcher;
 pub use crate::types::DecodeConfig;
 pub use client::{ClusterConnection, ConnectError, client_from, client_from_kubeconfig, context_namespace};
 pub(crate) use discovery::DiscoveryClient;
-pub use discovery::{KindScope, find_kind, served_kinds};
+pub use discovery::{KindScope, resolve_kind, served_kinds};
 pub use metrics::{KindMetrics, WatchMetrics};
 pub(crate) use openapi::SchemaReader;
 pub use openapi::SchemaRequests;
@@ -28,8 +28,10 @@ pub use permissions::{
     PermissionCheck, PermissionError, PermissionStatus, RequiredPermission, check_permissions,
 };
 pub use planner::{Discovery, plan};
-pub(crate) use planner::{PlannedWatches, Planner};
-pub use request::{ApiError, object_url, request_with_timeout, root_cause};
+pub(crate) use planner::{PlannedWatches, Planner, config_changed};
+pub use request::{
+    ApiError, ConnectionError, MalformedResponse, object_url, request_with_timeout, root_cause,
+};
 pub(crate) use supervisor::{WatchDeps, run_watchers};
 pub(crate) use watcher::Watcher;
 pub use watcher::{Operation, ReceiverClosed, Representation, WatchHandler, WatcherConfig, WatcherEvent};

@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 
 use super::{
     DecodeConfig, WatcherConfig,
-    request::{ApiError, check_status, read_body, send},
+    request::{ApiError, MalformedResponse, check_status, read_body, send},
 };
 use crate::{
     diff::manifest::{ClusterSchemas, CustomKind, Schemas},
@@ -61,7 +61,7 @@ impl SchemaRequests {
         let compared = watched.filter(|kind| config.compares_fields_of(kind));
         let custom = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
         let kinds: BTreeSet<CustomKind> =
-            custom.map(|kind| (kind.api_version().into(), kind.kind.clone())).collect();
+            custom.map(|kind| CustomKind::new(&kind.api_version(), &kind.kind)).collect();
         if self.update(|schemas| schemas.track(&kinds)).await {
             self.wake.notify_one();
         }
@@ -226,8 +226,11 @@ impl SchemaReader {
         let parsed = tokio::task::spawn_blocking(move || {
             Schemas::from_openapi(&text, |api_version, kind| api_version == version && kinds.contains(kind))
         });
-        let malformed = |error: &dyn std::fmt::Display| ApiError::Malformed(format!("{url}: {error}"));
-        parsed.await.map_err(|error| malformed(&error))?.map_err(|error| malformed(&error))
+        let url = || url.to_string();
+        let parsed = parsed.await.map_err(|source| MalformedResponse::Parser { url: url(), source });
+        let parsed = parsed
+            .and_then(|parsed| parsed.map_err(|source| MalformedResponse::OpenApi { url: url(), source }));
+        parsed.map_err(ApiError::Malformed)
     }
 
     async fn mark_unavailable(&self, version: &str, kinds: &BTreeSet<Box<str>>) {
@@ -271,7 +274,8 @@ struct IndexEntry {
 impl OpenApiIndex {
     async fn read(client: &Client, timeout: Duration) -> Result<Self, ApiError> {
         let text = get(client, INDEX_URL, MAX_INDEX_BYTES, timeout).await?;
-        serde_json::from_slice(&text).map_err(|error| ApiError::Malformed(format!("{INDEX_URL}: {error}")))
+        let malformed = |source| MalformedResponse::OpenApi { url: INDEX_URL.to_owned(), source };
+        serde_json::from_slice(&text).map_err(|error| ApiError::Malformed(malformed(error)))
     }
 
     /// The URL contains a hash of the document, so it changes with the document.

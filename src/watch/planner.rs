@@ -94,7 +94,7 @@ impl Planner {
                 self.discover().await;
             };
             tokio::select! {
-                () = changed(&mut config, |config| *select(config) != current) => {}
+                () = config_changed(&mut config, |config| *select(config) != current) => {}
                 () = discovery, if needs_discovery => next_discovery = Instant::now() + DISCOVERY_INTERVAL,
             }
         }
@@ -152,7 +152,7 @@ impl Planner {
 }
 
 /// Waits for another config. Never resolves once the config cannot change any more.
-async fn changed<C>(config: &mut watch::Receiver<Arc<C>>, is_other: impl Fn(&C) -> bool) {
+pub(crate) async fn config_changed<C>(config: &mut watch::Receiver<Arc<C>>, is_other: impl Fn(&C) -> bool) {
     if config.wait_for(|config| is_other(config)).await.is_err() {
         std::future::pending::<()>().await;
     }

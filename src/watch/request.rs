@@ -1,6 +1,6 @@
 //! Requests to the API server: URLs, responses and errors.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, iter, time::Duration};
 
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -38,49 +38,89 @@ pub enum ApiError {
     },
     /// The connection could not be established, or was lost.
     #[error("the connection failed: {0}")]
-    Connection(String),
+    Connection(#[source] ConnectionError),
     /// The response is not the list, watch or document that the API defines.
     #[error("malformed response: {0}")]
-    Malformed(String),
+    Malformed(#[source] MalformedResponse),
     /// The receiver of the events is gone, so the watch ends.
     #[error("the event receiver is closed")]
     Closed,
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// Displays the innermost cause: the outer ones only name the layers of the client.
+    #[error("{}", root_cause(source))]
+    Client { source: Box<kube::Error> },
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    /// The response ended early.
+    #[error(transparent)]
+    Body(Box<dyn std::error::Error + Send + Sync>),
+    #[error("watches are cut as soon as they open")]
+    CutWatches,
+    /// An aggregated API server does not answer.
+    #[error("its API server is unavailable")]
+    Unavailable,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MalformedResponse {
+    #[error(transparent)]
+    List(#[from] SplitError),
+    #[error("the list has no resourceVersion")]
+    NoResourceVersion,
+    #[error("a line of the watch is not an event")]
+    NotAnEvent(#[source] serde_json::Error),
+    #[error("an event is larger than {} MiB", limit >> 20)]
+    LargeEvent { limit: usize },
+    #[error("more than {limit} bytes")]
+    LargeBody { limit: usize },
+    #[error(transparent)]
+    Body(serde_json::Error),
+    /// Without the error, which may quote a secret.
+    #[error("a {kind}, column {column}")]
+    Object { kind: &'static str, column: usize },
+    #[error("the discovery document: {0}")]
+    Discovery(#[source] serde_json::Error),
+    #[error("discovery returned {kind}; aggregated discovery needs Kubernetes 1.27 or later")]
+    NotAggregated { kind: String },
+    #[error("{url}: {source}")]
+    OpenApi { url: String, source: serde_json::Error },
+    /// The parser failed. This is a bug.
+    #[error("{url}: {source}")]
+    Parser { url: String, source: tokio::task::JoinError },
+}
+
 impl From<SplitError> for ApiError {
     fn from(error: SplitError) -> Self {
-        Self::Malformed(error.to_string())
+        Self::Malformed(error.into())
     }
 }
 
 impl From<http::Error> for ApiError {
     fn from(error: http::Error) -> Self {
-        Self::Connection(error.to_string())
+        Self::Connection(error.into())
     }
 }
 
 impl ApiError {
-    /// The timeout of the client counts as a stall. Other errors are reported with their innermost cause: the outer ones
-    /// only name the layers of the client.
+    /// The timeout of the client counts as a stall.
     fn from_client(error: kube::Error, idle_timeout: Duration) -> Self {
         match error {
             kube::Error::Api(status) => {
                 let kube::core::Status { code, message, .. } = *status;
                 return ApiStatus { code, message }.into_error(StatusCode::INTERNAL_SERVER_ERROR, None);
             }
-            kube::Error::SerdeError(error) => return Self::Malformed(error.to_string()),
+            kube::Error::SerdeError(error) => return Self::Malformed(MalformedResponse::Body(error)),
             _ => {}
         }
-        let mut cause: &dyn std::error::Error = &error;
-        loop {
-            if cause.is::<tower::timeout::error::Elapsed>() {
-                return Self::Stalled(idle_timeout);
-            }
-            match cause.source() {
-                Some(source) => cause = source,
-                None => return Self::Connection(cause.to_string()),
-            }
+        let first: &dyn std::error::Error = &error;
+        let mut causes = iter::successors(Some(first), |cause| cause.source());
+        if causes.any(<dyn std::error::Error>::is::<tower::timeout::error::Elapsed>) {
+            return Self::Stalled(idle_timeout);
         }
+        Self::Connection(ConnectionError::Client { source: Box::new(error) })
     }
 
     /// Whether a watch has to list again instead of resuming.
@@ -177,9 +217,9 @@ pub(super) async fn read_body(
     let body = body.await.map_err(|_| ApiError::Stalled(idle_timeout))?;
     let body_error = |error: Box<dyn std::error::Error + Send + Sync>| {
         if error.is::<LengthLimitError>() {
-            ApiError::Malformed(format!("more than {limit} bytes"))
+            ApiError::Malformed(MalformedResponse::LargeBody { limit })
         } else {
-            ApiError::Connection(error.to_string())
+            ApiError::Connection(ConnectionError::Body(error))
         }
     };
     Ok(body.map_err(body_error)?.to_bytes())

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{DecodeConfig, decode::unknown_reason};
 use crate::{
-    diff::{Algorithm, Digests, FieldOwners, Node, RecordedHash, fingerprint, sha256_jcs, value_at},
+    diff::{Algorithm, FieldOwners, Node, Part, RecordedHash, hash_object, sha256_jcs, value_at},
     types::{
         ControllerStatus, Digest, FieldPath, HashBaseline, HashMismatch, Health, JobOutcome, JobRun, Kind,
         ObjectFacts, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec, StatusReport,
@@ -21,20 +21,16 @@ const MAX_OUTPUTS: usize = 100;
 pub(super) fn decode_status(
     config: &DecodeConfig,
     kind: &Kind,
-    text: &str,
+    object: &Node,
     facts: &mut ObjectFacts,
 ) -> Option<Box<StatusReport>> {
-    if config.records.is_empty() && config.jobs.is_none() {
-        return None;
-    }
-    let object: Node = serde_json::from_str(text).ok()?;
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
     let label = |name: &str| object["metadata"]["labels"][name].as_str();
     let spec = config.records.iter().find(|spec| spec.objects.matches_object(kind, namespace, label));
     let prefix = &config.annotation_prefix;
-    let record = spec.map(|spec| RecordDecoder { spec, kind, json: text, object: &object, prefix }.decode());
+    let record = spec.map(|spec| RecordDecoder { spec, kind, object, prefix }.decode());
     let run = config.jobs.as_ref().filter(|spec| spec.objects.matches_object(kind, namespace, label));
-    let run = run.map(|spec| job_run(spec, &object));
+    let run = run.map(|spec| job_run(spec, object));
     if let Some(record) = &record {
         set_health_from_phase(record, facts);
     }
@@ -44,7 +40,6 @@ pub(super) fn decode_status(
 struct RecordDecoder<'a> {
     spec: &'a StatusHashSpec,
     kind: &'a Kind,
-    json: &'a str,
     object: &'a Node,
     prefix: &'a str,
 }
@@ -112,7 +107,7 @@ impl RecordDecoder<'_> {
     }
 
     fn hash(&self, algorithm: Algorithm) -> Result<Digest, UnknownReason> {
-        let Self { spec, kind, json, object, prefix } = self;
+        let Self { spec, kind, object, prefix } = self;
         // Fields have other names in other versions, so the hash of one version says nothing about another.
         if spec.objects.version.as_ref().is_some_and(|version| *version != kind.version) {
             return Err(UnknownReason::OtherVersion);
@@ -120,10 +115,11 @@ impl RecordDecoder<'_> {
         match algorithm {
             Algorithm::Sha256Jcs => {
                 let hashed = value_at(object, &spec.hashed).ok_or(UnknownReason::Unhashable)?;
-                sha256_jcs(&hashed.to_value(&Digests::to_text)).map_err(|_| UnknownReason::Unhashable)
+                sha256_jcs(hashed).map_err(|_| UnknownReason::Unhashable)
             }
             Algorithm::TfdriftV1 | Algorithm::JcsV1 | Algorithm::Opr8rV1 => {
-                fingerprint(algorithm, kind, json, prefix).map_err(|error| unknown_reason(&error))
+                hash_object(algorithm, kind, Part::Tree(object), prefix)
+                    .map_err(|error| unknown_reason(&error))
             }
         }
     }

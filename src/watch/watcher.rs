@@ -16,7 +16,9 @@ use tracing::{debug, info, warn};
 use super::{
     json_items::{ItemSplitter, ListLayout, Part},
     metrics::KindMetrics,
-    request::{ApiError, ApiStatus, check_status, list_url, send, watch_url},
+    request::{
+        ApiError, ApiStatus, ConnectionError, MalformedResponse, check_status, list_url, send, watch_url,
+    },
 };
 use crate::types::{RestartReason, WatchEvent, WatchMode, WatchSpec};
 
@@ -237,7 +239,7 @@ impl<H: WatchHandler> Watcher<H> {
         splitter.finish()?;
         let version = metadata
             .map(|metadata| metadata.resource_version)
-            .ok_or_else(|| ApiError::Malformed("the list has no resourceVersion".to_owned()))?;
+            .ok_or(ApiError::Malformed(MalformedResponse::NoResourceVersion))?;
         self.handler.handle(WatcherEvent::ListEnded).await?;
         debug!(watch = %self.spec, version, "Listed.");
         Ok(version)
@@ -266,7 +268,7 @@ impl<H: WatchHandler> Watcher<H> {
         if started.elapsed() < self.config.watch_timeout / 2 {
             // One early end is normal. A proxy that cuts every watch is an outage and must be reported as one.
             if backoff.has_failed() {
-                return Err(ApiError::Connection("watches are cut as soon as they open".to_owned()));
+                return Err(ApiError::Connection(ConnectionError::CutWatches));
             }
             self.metrics.restarted(RestartReason::Closed);
             sleep(backoff.next_delay()).await;
@@ -278,8 +280,8 @@ impl<H: WatchHandler> Watcher<H> {
     }
 
     async fn handle_line(&self, line: &[u8], version: &mut String) -> Result<(), ApiError> {
-        let malformed = || ApiError::Malformed("a line of the watch is not an event".to_owned());
-        let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| malformed())?;
+        let malformed = |error| ApiError::Malformed(MalformedResponse::NotAnEvent(error));
+        let line: WatchLine<'_> = serde_json::from_slice(line).map_err(malformed)?;
         let object = line.object.get();
         let event = match line.event {
             "ADDED" => WatchEvent::Added,
@@ -294,7 +296,7 @@ impl<H: WatchHandler> Watcher<H> {
             }
             _ => {
                 self.metrics.event(WatchEvent::Error);
-                let status: ApiStatus = serde_json::from_str(object).map_err(|_| malformed())?;
+                let status: ApiStatus = serde_json::from_str(object).map_err(malformed)?;
                 return Err(status.into_error(StatusCode::INTERNAL_SERVER_ERROR, None));
             }
         };
@@ -322,7 +324,8 @@ impl<H: WatchHandler> Watcher<H> {
             let Some(frame) = frame.map_err(|_| ApiError::Stalled(self.config.idle_timeout))? else {
                 return Ok(None);
             };
-            let frame = frame.map_err(|error| ApiError::Connection(error.to_string()))?;
+            let cut = |error: kube::Error| ApiError::Connection(ConnectionError::Body(error.into()));
+            let frame = frame.map_err(cut)?;
             self.metrics.contact();
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
@@ -372,10 +375,7 @@ impl LineBuffer {
             rest = &rest[end + 1..];
         }
         if self.partial.len() + rest.len() > MAX_OBJECT_BYTES {
-            return Err(ApiError::Malformed(format!(
-                "an event is larger than {} MiB",
-                MAX_OBJECT_BYTES >> 20
-            )));
+            return Err(ApiError::Malformed(MalformedResponse::LargeEvent { limit: MAX_OBJECT_BYTES }));
         }
         self.partial.extend_from_slice(rest);
         Ok(lines)

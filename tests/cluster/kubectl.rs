@@ -120,7 +120,7 @@ fn scale_to_zero_has_an_unknown_manager() {
     let before = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
     Kubectl(&demo).run_ok(&["scale", "deployment", "web", "--replicas=0"]);
     let drifted_row = wait_for_row(&demo, WEB, "drifted");
-    assert!(drifted_row.contains(">nobody<"), "{drifted_row}");
+    assert!(drifted_row.contains(">unknown<"), "{drifted_row}");
     let transition = demo.transitions().remove(0);
     let time = |name: &str| transition[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert_eq!(transition["actor"], "none", "{transition}");

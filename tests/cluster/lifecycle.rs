@@ -15,7 +15,9 @@ use crate::{
     support::{
         cluster::User,
         exporter::Exporter,
+        http_client,
         objects::{HASH, LABEL, create_with_hash, delete, deployment, hash_of, patch, read_only_rules},
+        process::free_port,
         wait::eventually,
     },
 };
@@ -52,6 +54,19 @@ fn edit_is_drift_until_reverted() {
     let moves: Vec<_> =
         history["transitions"].as_array().unwrap().iter().map(|t| (&t["from"], &t["to"])).collect();
     assert_eq!(moves, [(&json!("drifted"), &json!("in_sync")), (&json!("in_sync"), &json!("drifted"))]);
+}
+
+#[test]
+fn health_address_serves_probes_only() {
+    let port = free_port();
+    let shop = Shop::start(&["--web.health-address", &format!("127.0.0.1:{port}")]);
+    let get = |path: &str| http_client::get(port, path, &[]).expect("the health listener answers");
+    assert_eq!((get("/livez").status, get("/livez").text()), (200, "ok\n".to_owned()));
+    assert_eq!((get("/readyz").status, get("/readyz").text()), (200, "ready\n".to_owned()));
+    for path in ["/metrics", "/", "/v1/status", "/healthz"] {
+        assert_eq!(get(path).status, 404, "{path}");
+    }
+    assert_eq!(shop.exporter.get("/livez").map(|page| page.status), Some(200), "the other port still does");
 }
 
 #[test]
@@ -207,7 +222,10 @@ fn events_are_opt_in_and_written_once_per_episode() {
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let events = || {
         let api = Api::<Event>::namespaced(shop.cluster.client(), "shop");
-        shop.cluster.block_on(api.list(&kube::api::ListParams::default())).unwrap().items
+        let mut events = shop.cluster.block_on(api.list(&kube::api::ListParams::default())).unwrap().items;
+        // The API server writes Events, too.
+        events.retain(|event| event.reporting_controller.as_deref() == Some("drift-exporter"));
+        events
     };
     // Events are written in order: the Event of a later episode proves that those of the first one are complete.
     let (client, later) = (shop.cluster.client(), [("kind", "Deployment"), ("name", "later")]);

@@ -17,12 +17,25 @@ fn field_is_accepted_once_and_redacted_value_is_not_pinned() {
     let seven = || FieldValue::non_empty("7");
     let redacted = FieldValue::Redacted(RedactionKey::new([3; 32]).digest(b"hidden"));
     let plain = FieldValue::non_empty(&*redacted.text());
-    let fields = [("spec.a", seven()), ("spec.a", seven()), ("spec.b", redacted), ("spec.c", plain)];
+    let partly = FieldValue::PartlyRedacted(format!("[\"{}\"]", redacted.text()).into());
+    let fields = [
+        ("spec.a", seven()),
+        ("spec.a", seven()),
+        ("spec.b", redacted),
+        ("spec.c", plain),
+        ("spec.d", partly),
+        ("spec.e", FieldValue::Null),
+        ("spec.e", FieldValue::non_empty("null")),
+    ];
     let rules =
         acceptance_rules(fields.into_iter().map(|(path, value)| web("web", path, value)), &justification);
     let pinned: Vec<(&str, usize)> =
         rules.iter().map(|rule| (&*rule.matches.paths[0], rule.matches.values.len())).collect();
-    assert_eq!(pinned, [("spec.a", 1), ("spec.b", 0), ("spec.c", 1)]);
+    assert_eq!(
+        pinned,
+        [("spec.a", 1), ("spec.b", 0), ("spec.c", 1), ("spec.d", 0), ("spec.e", 1), ("spec.e", 1)]
+    );
+    assert_ne!(rules[4].matches.values, rules[5].matches.values);
 }
 
 #[test]

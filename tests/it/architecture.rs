@@ -337,6 +337,42 @@ fn walks_name_functions_that_exist() {
     assert!(files.values().all(|files| files.len() <= 30), "{files:?}");
 }
 
+/// Decoding parses an object only through `diff::Part`, whose bytes a unit test of the decoder counts. One more call splits the
+/// text.
+#[test]
+fn objects_are_parsed_in_one_place() {
+    let watch = root().join("src/watch");
+    let calls = |path: &Path| without_tests(&code(path)).matches("serde_json::").count();
+    assert_eq!(calls(&watch.join("decode.rs")), 1);
+    for file in rust_files(&watch.join("facts")).into_iter().chain([watch.join("status.rs")]) {
+        assert_eq!(calls(&file), 0, "{} parses JSON on its own", file.display());
+    }
+}
+
+/// The files of the walk of an edit make one channel, the snapshot; the queue that leads to them is made where the exporter is
+/// assembled, once.
+#[test]
+fn an_edit_passes_through_two_channels() {
+    let text = architecture();
+    let walk = text.split("\n## ").find(|section| section.starts_with("Walk: an edit")).unwrap();
+    let files: BTreeSet<&str> =
+        walk.split('`').skip(1).step_by(2).filter_map(|span| Some(span.split_once(".rs::")?.0)).collect();
+    let made = |file: &str| {
+        let code = without_tests(&code(&root().join("src").join(format!("{file}.rs"))));
+        let channels = ["mpsc", "watch", "broadcast", "oneshot"].map(|kind| format!("{kind}::channel("));
+        let others = ["unbounded_channel(", "Notify::new("].map(str::to_owned);
+        let mut made = Vec::new();
+        for constructor in channels.iter().chain(&others) {
+            made.extend(code.matches(constructor.as_str()).map(|_| (file.to_owned(), constructor.clone())));
+        }
+        made
+    };
+    let made_on_the_way: Vec<(String, String)> = files.into_iter().flat_map(made).collect();
+    assert_eq!(made_on_the_way, [("engine/run".to_owned(), "watch::channel(".to_owned())]);
+    let queues = made("app/assemble").into_iter().filter(|(_, constructor)| constructor.contains("mpsc"));
+    assert_eq!(queues.count(), 1);
+}
+
 #[test]
 fn the_exporter_writes_nothing_but_events() {
     // The embedded cluster answers such requests; nothing in it sends one.

@@ -59,6 +59,22 @@ fn empty_string_is_not_absent_and_redacted_value_is_present() {
 }
 
 #[test]
+fn null_sets_nothing_and_a_list_with_digests_may_be_reordered() {
+    let change = |expected: FieldValue, actual: FieldValue| {
+        let finding = Finding::new("spec.args".parse().unwrap(), FieldClass::Other, "", "");
+        change_kind(Finding { expected, actual, ..finding })
+    };
+    let (x, null) = (|| FieldValue::non_empty("x"), || FieldValue::Null);
+    assert_eq!(change(x(), null()), Some(ChangeKind::Removed));
+    assert_eq!(change(null(), x()), Some(ChangeKind::Added));
+    assert_eq!(change(FieldValue::Absent, null()), None);
+    let list = |text: &str| FieldValue::PartlyRedacted(text.into());
+    assert_eq!(change(list(r#"["a","b"]"#), list(r#"["b","a"]"#)), Some(ChangeKind::Reordered));
+    assert_eq!(change(list(r#"["a"]"#), list(r#"["b"]"#)), None);
+    assert_eq!(change(list(r#"["a","b"]"#), FieldValue::non_empty(r#"["b","a"]"#)), None);
+}
+
+#[test]
 fn other_numbers_are_not_versions() {
     check("spec.replicas", "3", "5", None);
     check("spec.resources.limits.cpu", "1", "1.5", None);

@@ -297,6 +297,8 @@ fn label_selector_uses_labels_of_the_cluster() {
     }
     let wrong = run_on_demo(&demo, Access::Direct, &["get", "-l", "a b c"]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("invalid requirement"), "{}", wrong.stderr);
+    let empty = run_on_demo(&demo, Access::Direct, &["get", "-l", "a in ()"]);
+    assert!(empty.code == Some(2) && empty.stderr.contains("`a in ()` has no values"), "{}", empty.stderr);
 }
 
 #[test]

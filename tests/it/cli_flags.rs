@@ -146,6 +146,18 @@ fn kubeconfig_error_does_not_quote_the_file() {
 }
 
 #[test]
+fn hash_reports_yaml_with_too_many_aliases_in_plain_words() {
+    let aliases = |of: &str| format!("[{}]", [of; 9].join(", "));
+    let bomb = ["b", "c", "d", "e", "f", "g", "h", "i"].iter().zip(["a", "b", "c", "d", "e", "f", "g", "h"]);
+    let bomb = bomb.map(|(name, of)| format!("{name}: &{name} {}\n", aliases(&format!("*{of}"))));
+    let bomb = bomb.collect::<Vec<_>>().concat();
+    let output = run(&["hash", "-f", "-"], &format!("a: &a {}\n{bomb}", aliases("x")), &[]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("too large, too deep or too many aliases"), "{}", output.stderr);
+    assert!(!output.stderr.contains(['{', '}']), "{}", output.stderr);
+}
+
+#[test]
 fn hash_reads_large_yaml_lists() {
     let item = "- {apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ClusterIP, ports: [{port: 80}, {port: 81}, {port: 82}]}}\n";
     let output = run(
@@ -156,18 +168,14 @@ fn hash_reads_large_yaml_lists() {
     assert_eq!((output.code, output.stdout.lines().count()), (Some(0), 12_000), "{}", output.stderr);
 }
 
+/// A kubeconfig of an API server that does not answer.
+const UNREACHABLE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
+
 #[test]
 fn invalid_invocation_explains_and_exits_2() {
     let folder = tempfile::tempdir().unwrap();
     let broken = write(folder.path(), "broken", "clusters: [");
-    let cluster = "{name: c, cluster: {server: 'http://127.0.0.1:9'}}";
-    let config = write(
-        folder.path(),
-        "config",
-        &format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{cluster}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
-        ),
-    );
+    let config = write(folder.path(), "config", UNREACHABLE);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let cases: &[(&[&str], &str)] = &[
@@ -185,12 +193,24 @@ fn invalid_invocation_explains_and_exits_2() {
                 "run",
                 "--kubeconfig",
                 &config,
+                "--web.listen-address",
+                "127.0.0.1:0",
+                "--web.health-address",
+                &taken,
+            ],
+            "is in use; choose another address with --web.health-address",
+        ),
+        (
+            &[
+                "run",
+                "--kubeconfig",
+                &config,
                 "--history.file",
                 "/nonexistent/history",
                 "--web.listen-address",
                 "127.0.0.1:0",
             ],
-            "cannot use history file",
+            "cannot use history file /nonexistent/history: the directory /nonexistent does not exist; create it",
         ),
         (&["run", "--log.level", "loud"], "invalid value 'loud'"),
         (&["run", "--metrics.max-series", "many"], "many"),

@@ -15,6 +15,7 @@ use drift_exporter::{
     server::CATALOG,
     types::{Actor, Advice, ChangeKind, FieldClass, Severity, Source},
 };
+use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::{Value, json};
 
@@ -133,7 +134,7 @@ fn configured_labels_cannot_override_series_labels() {
     assert!(labels.len() >= 11, "{labels:?}");
     for label in labels {
         let text = format!("metrics: {{labels: [{label}]}}\n");
-        assert!(load(&text, &Overrides::default()).is_err(), "{label}");
+        assert!(load(&text, &Overrides::default(), Timestamp::UNIX_EPOCH).is_err(), "{label}");
     }
 }
 
@@ -141,7 +142,8 @@ fn configured_labels_cannot_override_series_labels() {
 fn readme_example_settings_are_valid() {
     let readme = document("README.md");
     let example = readme.split("```yaml\n").find(|part| part.starts_with("# settings.yaml")).unwrap();
-    let loaded = load(example.split("```").next().unwrap(), &Overrides::default()).unwrap();
+    let loaded =
+        load(example.split("```").next().unwrap(), &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap();
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     let rules = format!("{} of which are built in", built_in_rules().len());
     assert!(readme.contains(&rules), "{rules}");
@@ -154,7 +156,8 @@ fn operators_guide_example_settings_are_valid() {
         guide.split("```yaml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     assert_eq!(examples.len(), 2);
     for example in examples {
-        let loaded = load(example, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let loaded = load(example, &Overrides::default(), Timestamp::UNIX_EPOCH)
+            .unwrap_or_else(|problems| panic!("{problems:?}"));
         assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     }
 }

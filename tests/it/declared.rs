@@ -5,12 +5,13 @@ use drift_exporter::{
     diff::{
         Comparison, Node, compare,
         manifest::{Schemas, declared_object, normalize},
+        pack_live_object,
     },
-    types::{DeclaredObject, ObjectRef, RedactionKey},
+    types::{DeclaredObject, FieldValue, ObjectRef, RedactionKey, RedactionPolicy},
 };
 use serde_json::{Value, json};
 
-use crate::support::diff::{cached, diff, diff_with, paths, texts};
+use crate::support::diff::{cached, diff, diff_with, kind_of, paths, texts};
 
 fn declared_by_manifest(kind: &str, declared: &Value) -> DeclaredObject {
     let (api_version, kind) = kind.split_once(' ').unwrap();
@@ -299,6 +300,93 @@ fn finding_has_the_field_manager_of_its_element() {
         &Schemas::default(),
     );
     assert_eq!(found.findings[0].owner.as_ref().map(|owner| &*owner.manager), Some("kubectl-edit"));
+}
+
+/// The live value of `spec.a`, where another value is declared.
+fn live_value(kind: &str, declared: &Value, live: &Value) -> FieldValue {
+    let declared = json!({"spec": {"a": declared}});
+    let mut found = compared(kind, &declared, &json!({"spec": live}), &Schemas::default()).findings;
+    assert_eq!(paths(&found), ["spec.a"], "{live}");
+    found.remove(0).actual
+}
+
+#[test]
+fn live_null_empty_string_and_absent_field_differ_in_findings() {
+    let widget = "example.com/v1 Widget";
+    for declared in [json!("x"), json!(1), json!(true), json!({"b": {}}), json!({}), json!(["x"])] {
+        let path_of = |live: &Value| {
+            let declared = json!({"spec": {"a": declared}});
+            compared(widget, &declared, &json!({"spec": live}), &Schemas::default()).findings
+        };
+        let (absent, null) = (path_of(&json!({})), path_of(&json!({"a": null})));
+        assert_eq!(paths(&absent), paths(&null), "null counts like an absent field: {declared}");
+        assert_eq!(absent[0].actual, FieldValue::Absent, "{declared}");
+        let is_inner = absent[0].path.as_str() != "spec.a";
+        assert_eq!(
+            null[0].actual,
+            if is_inner { FieldValue::Absent } else { FieldValue::Null },
+            "{declared}"
+        );
+    }
+    let live = |value: Value| live_value(widget, &json!("x"), &json!({"a": value}));
+    assert_eq!(live(json!("")), FieldValue::Plain("".into()));
+    assert_eq!(live(json!("null")), FieldValue::Plain("null".into()));
+    assert_eq!(live(Value::Null), FieldValue::Null);
+    assert_eq!(live_value(widget, &json!("x"), &json!({})), FieldValue::Absent);
+}
+
+#[test]
+fn declared_null_is_not_compared_and_a_declared_empty_string_is_a_value() {
+    let widget = "example.com/v1 Widget";
+    for live in [json!({}), json!({"a": null}), json!({"a": ""}), json!({"a": "x"})] {
+        check(widget, &json!({"spec": {"a": null}}), &json!({"spec": live}), &[]);
+    }
+    check(widget, &json!({"spec": {"a": ""}}), &json!({"spec": {"a": "x"}}), &[("spec.a", "\"\"", "x")]);
+    // The API server drops it.
+    let hostname = |name: &str| pod(&json!({"hostname": name}));
+    check(DEPLOYMENT, &hostname(""), &hostname("x"), &[("spec.template.spec.hostname", "", "x")]);
+}
+
+#[test]
+fn null_in_a_set_is_not_an_empty_string() {
+    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
+    let found =
+        compared("v1 Pod", &finalizers(json!(["a"])), &finalizers(json!(["a", null])), &Schemas::default());
+    assert_eq!(found.findings[0].actual, FieldValue::Null);
+}
+
+/// The object is redacted because another source marks the field.
+#[test]
+fn list_with_redacted_elements_is_not_plain() {
+    let container = |args: Value| pod(&json!({"containers": [{"name": "web", "args": args}]}));
+    let declared = declared_by_manifest(DEPLOYMENT, &container(json!(["canary"])));
+    let mut policy = RedactionPolicy::new(declared.key.clone());
+    policy.add_fields(&declared.object, ["spec.template.spec.containers.args".into()]);
+    let args = json!(["canary2", "", null]);
+    let live = pack_live_object(container(args), &kind_of(&declared), &policy);
+    let found = compare(&declared, &live, &Schemas::default()).findings;
+    assert_eq!(paths(&found), ["spec.template.spec.containers[name=web].args"]);
+    let digest = |value: &str| declared.key.digest(value.as_bytes());
+    let expected = format!("[\"{}\"]", digest("canary"));
+    let actual = format!("[\"{}\",\"\",null]", digest("canary2"));
+    assert_eq!(found[0].expected, FieldValue::PartlyRedacted(expected.into()));
+    assert_eq!(found[0].actual, FieldValue::PartlyRedacted(actual.into()));
+}
+
+#[test]
+fn value_with_a_redacted_part_is_not_plain() {
+    let widget = "example.com/v1 Widget";
+    let declared = declared_by_manifest(widget, &json!({"spec": {"a": "x", "b": [["x"]]}}));
+    let mut policy = RedactionPolicy::new(declared.key.clone());
+    policy.add_fields(&declared.object, ["spec.a.b".into(), "spec.b".into()]);
+    let live = json!({"spec": {"a": {"b": "canary"}, "b": [["canary"]]}});
+    let live = pack_live_object(live, &kind_of(&declared), &policy);
+    let found = compare(&declared, &live, &Schemas::default()).findings;
+    assert_eq!(paths(&found), ["spec.a", "spec.b"]);
+    for finding in &found {
+        let FieldValue::PartlyRedacted(text) = &finding.actual else { panic!("{finding:?}") };
+        assert!(text.contains("hmac:") && !text.contains("canary") && !text.contains('\u{1}'), "{text:?}");
+    }
 }
 
 #[test]

@@ -36,12 +36,7 @@ fn state(cluster: &Cluster) -> TerraformState {
 }
 
 fn live(cluster: &Cluster, name: &ObjectRef) -> Option<Value> {
-    let api_version = if name.group.is_empty() {
-        name.version.to_string()
-    } else {
-        format!("{}/{}", name.group, name.version)
-    };
-    object(cluster, &api_version, &name.kind, &name.namespace, &name.name)
+    object(cluster, &name.api_version(), &name.kind, &name.namespace, &name.name)
 }
 
 /// Differences between state and objects by address: paths with their field manager, `missing` or `replaced`.

@@ -11,6 +11,7 @@ use drift_exporter::{
     config::{Overrides, load},
     types::KindName,
 };
+use jiff::Timestamp;
 use regex::Regex;
 use serde_json::Value;
 
@@ -137,7 +138,8 @@ fn chart_version_matches_the_crate() {
 
 #[test]
 fn chart_lists_the_default_kinds_of_last_applied() {
-    let settings = load("sources: {last_applied: {}}", &Overrides::default()).unwrap().settings;
+    let settings =
+        load("sources: {last_applied: {}}", &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap().settings;
     let wanted: BTreeSet<(String, String)> = settings
         .wanted_kinds()
         .into_iter()

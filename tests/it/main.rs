@@ -134,6 +134,8 @@ mod terraform_state;
 mod types;
 /// The HTML pages.
 mod ui;
+/// The forms of values, from the diff to the commands.
+mod value_forms;
 /// Objects declared in different versions of one kind.
 mod versions;
 /// Items of lists, and decoded live objects.

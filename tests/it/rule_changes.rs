@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
+    config::read_yaml,
     engine::{Claim, EpisodeChange},
     event::Event,
-    rules::RuleSet,
+    rules::{RuleConfig, RuleSet, TeamRules},
     types::{
         Algorithm, Digest, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ResolutionCause,
         RuleInputs, Source, UnknownReason, ValueDigest, VerdictKind,
@@ -42,9 +43,9 @@ impl EngineFixture {
             uid: name.into(),
             resource_version: self.version.to_string().into(),
             rule_inputs: Arc::new(RuleInputs {
-                label_names: Arc::new(["team".into()]),
+                label_names: Some(Arc::new(["team".into()])),
                 labels: Box::new([("team".into(), team.into())]),
-                muted_paths: Box::default(),
+                muted_paths: None,
             }),
             hash_baseline,
             ..LiveObject::named(self.key(name))
@@ -188,6 +189,90 @@ fn label_change_reevaluates_rules() {
     assert_eq!(fixture.web_verdict(), VerdictKind::Drifted);
     fixture.observe_hash("web", mismatch("a", 900), "checkout");
     assert_eq!(fixture.web_verdict(), VerdictKind::Ignored);
+}
+
+const IGNORE_TIER: &str = "[{name: batch, match: {labels: {tier: batch}}, effect: ignore}]";
+
+impl EngineFixture {
+    /// Applies an object whose labels `team` and `tier` were read.
+    fn observe_tier(&mut self, name: &str, hash_baseline: HashBaseline, tier: &str) -> &mut Self {
+        self.version += 1;
+        let object = LiveObject {
+            uid: name.into(),
+            resource_version: self.version.to_string().into(),
+            rule_inputs: Arc::new(RuleInputs {
+                label_names: Some(Arc::new(["team".into(), "tier".into()])),
+                labels: Box::new([("tier".into(), tier.into())]),
+                muted_paths: None,
+            }),
+            hash_baseline,
+            ..LiveObject::named(self.key(name))
+        };
+        self.engine.apply(Event::Applied(self.stream.id, Arc::new(object)));
+        self
+    }
+}
+
+#[test]
+fn claim_keeps_its_rating_until_the_labels_of_new_rules_are_read() {
+    let mut fixture = EngineFixture::with_hashes();
+    fixture.observe_hash("web", HashBaseline::Match(Digest::of(b"declared")), "a");
+    fixture.observe_hash("web", mismatch("a", 900), "a");
+    fixture.set_rules("[{name: quiet, match: {fields: [hash]}, effect: ignore}]");
+    assert_eq!((fixture.web_verdict(), fixture.detections()), (VerdictKind::Ignored, 1));
+    // The object is in tier `batch`, but that label was not read.
+    fixture.set_rules(IGNORE_TIER);
+    assert_eq!(fixture.web_verdict(), VerdictKind::Ignored);
+    for hash_baseline in [mismatch("b", 950), HashBaseline::Unusable(UnknownReason::BadHash)] {
+        fixture.observe_hash("web", hash_baseline, "a");
+        let verdict = fixture.first_claim("web").unwrap().verdict;
+        assert!(verdict.kind().is_undecided() && verdict.drifted_value() == Some(false), "{verdict:?}");
+    }
+    fixture.observe_tier("web", mismatch("b", 950), "batch");
+    assert_eq!((fixture.web_verdict(), fixture.detections()), (VerdictKind::Ignored, 1), "no false start");
+    fixture.observe_tier("web", mismatch("b", 950), "front");
+    assert_eq!(
+        (fixture.web_verdict(), fixture.web_onset(), fixture.detections()),
+        (VerdictKind::Drifted, 900, 2)
+    );
+}
+
+#[test]
+fn claim_is_in_flight_until_the_labels_of_the_rules_are_read() {
+    let mut fixture = EngineFixture::with_hashes();
+    fixture.set_rules(IGNORE_TIER).observe_hash("web", mismatch("a", 900), "a");
+    assert_eq!((fixture.web_verdict(), fixture.detections()), (VerdictKind::InFlight, 0));
+    fixture.observe_hash("web", HashBaseline::Match(Digest::of(b"declared")), "a");
+    assert_eq!(fixture.web_verdict(), VerdictKind::InSync, "nothing has to be rated");
+    fixture.observe_hash("web", mismatch("a", 900), "a").observe_tier("web", mismatch("a", 900), "front");
+    assert_eq!((fixture.web_verdict(), fixture.detections()), (VerdictKind::Drifted, 1));
+}
+
+#[test]
+fn rules_of_a_team_wait_for_labels_in_its_namespace_only() {
+    let team = |namespace: &str| {
+        let rules = read_yaml(IGNORE_TIER).unwrap();
+        let teams = vec![TeamRules { namespace: namespace.into(), rules }];
+        Event::Rules(Arc::new(RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }).unwrap()))
+    };
+    for (namespace, verdict) in [("shop", VerdictKind::InFlight), ("attic", VerdictKind::Drifted)] {
+        let mut fixture = EngineFixture::with_hashes();
+        fixture.engine.apply(team(namespace));
+        fixture.observe_hash("web", mismatch("a", 900), "a");
+        assert_eq!(fixture.web_verdict(), verdict, "{namespace}");
+    }
+}
+
+#[test]
+fn same_rules_change_nothing() {
+    let mut fixture = EngineFixture::with_hashes();
+    fixture.observe_hash("web", mismatch("a", 900), "");
+    let same = Arc::new(rules(IGNORE_ALL));
+    assert!(fixture.engine.apply(Event::Rules(same.clone())));
+    let before = fixture.engine.snapshot();
+    assert!(!fixture.engine.apply(Event::Rules(same)));
+    let after = fixture.engine.snapshot();
+    assert!(Arc::ptr_eq(&before.rules, &after.rules) && before.sequence == after.sequence);
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,7 @@ const LARGE: &[u8] = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Longer than any test: a server with these limits never reaches one.
 pub(crate) const UNLIMITED: ServerLimits = ServerLimits {
     connections: 512,
+    large_responses: 512,
     handshake: Duration::from_hours(1),
     headers: Duration::from_hours(1),
     write: Duration::from_hours(1),
@@ -273,6 +274,50 @@ async fn slow_readers_are_disconnected_for_new_requests() {
         slow.push(stream);
     }
     assert!(fetch(server.address, REQUEST).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn exactly_one_valid_host_is_required() {
+    let server = start(UNLIMITED);
+    let status = async |hosts: &[&str]| {
+        let headers = hosts.iter().map(|host| format!("host: {host}\r\n")).collect::<Vec<_>>().concat();
+        let request = format!("GET / HTTP/1.1\r\n{headers}connection: close\r\n\r\n");
+        let response = fetch(server.address, request.as_bytes()).await;
+        response.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    for host in ["x", "10.0.0.1:10374", "[::1]:10374", "drift-exporter.monitoring.svc"] {
+        assert_eq!(status(&[host]).await, 200, "{host}");
+    }
+    for hosts in [&[][..], &["x", "x"], &["x", "y"], &[""], &["a b"], &["a/b"], &["user@x"], &["x:y:z"]] {
+        assert_eq!(status(hosts).await, 400, "{hosts:?}");
+    }
+}
+
+/// As the HTTP threads of an exporter: two, so that one client cannot occupy all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_that_does_not_read_a_list_delays_the_next_one_and_no_probe() {
+    let api = ApiServer::default();
+    // More than the buffers of a connection hold.
+    for n in 0..6_000 {
+        api.put("deployments", deployment(&format!("web-{n}")));
+    }
+    let exporter = ExporterFixture::ready(&api).await;
+    let listener = listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = ServerLimits { large_responses: 1, ..UNLIMITED };
+    let (_stop, _task) = serve_on(listener, router(exporter.exposed.clone()), limits);
+    let list = b"GET /v1/resources?namespace=* HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let probe = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let mut first = open(address, list).await;
+    completes("the first list begins", first.read_u8()).await.unwrap();
+    let mut second = open(address, list).await;
+    assert!(fetch(address, probe).await.ends_with("ok\n"), "probes do not wait");
+    let mut answer = String::new();
+    completes("the second list", second.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.contains("web-5999"), "the second list is complete");
+    let mut received = Vec::new();
+    let _ = completes("the slow client is disconnected", first.read_to_end(&mut received)).await;
+    assert!(!received.ends_with(b"0\r\n\r\n"), "its list is not complete");
 }
 
 #[tokio::test]

@@ -4,11 +4,16 @@ use std::{fs, path::Path, process::Command};
 
 use drift_exporter::{
     config::{Overrides, ShownResources, load},
-    types::Source,
+    types::{RedactionKey, Source, ValueDigest},
 };
+use jiff::Timestamp;
 
 fn problems_in(text: &str) -> Vec<String> {
-    load(text, &Overrides::default()).unwrap_err().iter().map(ToString::to_string).collect()
+    load(text, &Overrides::default(), Timestamp::UNIX_EPOCH)
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// Asserts the problems of a settings file, in order; `…` matches any text.
@@ -72,6 +77,14 @@ fn yaml_errors_are_reported_in_plain_words() {
         ("kinds: []\n---\nkinds: []\n", "line 3, column 1: more than one document"),
         ("metrics: {max_series: many}\n", "line 1, column 23: want an integer that is not negative"),
         ("metrics: {max_series: -1}\n", "line 1, column 23: want an integer that is not negative"),
+        (
+            "metrics: {max_series: 99999999999999999999}\n",
+            "line 1, column 23: the integer is out of range; want one from 0 to 18446744073709551615",
+        ),
+        (
+            "sources: {last_applied: {foo: 1}}\n",
+            "line 1, column 26: unknown field `foo`; want {}, without fields",
+        ),
         ("metrics: {health: maybe}\n", "line 1, column 19: want true or false"),
         ("metrics: many\n", "line 1, column 10: want a map"),
         ("just a text\n", "line 1, column 1: want a map"),
@@ -118,9 +131,20 @@ rules:
 
 #[test]
 fn rule_that_matches_everything_is_a_warning() {
-    let loaded = load("rules:\n- {name: all, effect: ignore}\n", &Overrides::default()).unwrap();
+    let loaded =
+        load("rules:\n- {name: all, effect: ignore}\n", &Overrides::default(), Timestamp::UNIX_EPOCH)
+            .unwrap();
     let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     assert!(matches!(&*warnings, [one] if one.starts_with("line 2, column 3: rules[0]")), "{warnings:?}");
+}
+
+#[test]
+fn expired_rule_that_matches_everything_is_not_a_warning() {
+    let text = "rules:\n- {name: all, effect: ignore, expires: 2026-01-31}\n";
+    let warnings =
+        |now: &str| load(text, &Overrides::default(), now.parse().unwrap()).unwrap().warnings.len();
+    assert_eq!(warnings("2026-01-31T23:59:59Z"), 1);
+    assert_eq!(warnings("2026-02-01T00:00:00Z"), 0);
 }
 
 #[test]
@@ -138,7 +162,8 @@ fn contradictory_settings_are_rejected() {
 #[test]
 fn suspicious_settings_are_warnings() {
     let warnings = |text: &str| -> Vec<String> {
-        let loaded = load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let loaded = load(text, &Overrides::default(), Timestamp::UNIX_EPOCH)
+            .unwrap_or_else(|problems| panic!("{problems:?}"));
         loaded.warnings.iter().map(ToString::to_string).collect()
     };
     for (text, expected) in [
@@ -165,7 +190,7 @@ fn suspicious_settings_are_warnings() {
 #[test]
 fn command_line_overrides_the_file() {
     let text = "namespaces: [shop]\nmetrics: {resources: drifted, max_series: 7, health: true}\nkinds:\n- {apiVersion: v1, kind: Service}\n";
-    let file = load(text, &Overrides::default()).unwrap().settings;
+    let file = load(text, &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap().settings;
     assert_eq!((file.max_series, file.only_drifted, file.health_series), (7, true, true));
     assert_eq!((&*file.namespaces, &*file.sources), (&["shop".into()][..], &[Source::Annotation][..]));
     let overrides = Overrides {
@@ -174,7 +199,7 @@ fn command_line_overrides_the_file() {
         max_series: Some(9),
         ..Overrides::default()
     };
-    let both = load(text, &overrides).unwrap().settings;
+    let both = load(text, &overrides, Timestamp::UNIX_EPOCH).unwrap().settings;
     assert_eq!((both.max_series, both.only_drifted, both.health_series), (9, false, true));
     assert_eq!(&*both.namespaces, ["ops".into()]);
     assert_eq!(both.kinds, file.kinds);
@@ -183,7 +208,7 @@ fn command_line_overrides_the_file() {
 #[test]
 fn empty_file_uses_defaults() {
     for text in ["", "# nothing\n", "---\n", "{}\n", "null\n", "rules: []\n"] {
-        let settings = load(text, &Overrides::default()).unwrap().settings;
+        let settings = load(text, &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap().settings;
         assert_eq!(settings.wanted_kinds().len(), 2, "{text:?}");
     }
 }
@@ -205,7 +230,8 @@ fn committed_schema_equals_printed_one_and_fits_the_example() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
     let example = guide.split("```yaml\n").find(|part| part.starts_with("kinds:")).unwrap();
     let example = example.split("```").next().unwrap();
-    let loaded = load(example, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let loaded = load(example, &Overrides::default(), Timestamp::UNIX_EPOCH)
+        .unwrap_or_else(|problems| panic!("{problems:?}"));
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     let schema: serde_json::Value = serde_json::from_str(&committed).unwrap();
     let written: serde_json::Value = serde_saphyr::from_str(example).unwrap();
@@ -289,6 +315,41 @@ cases:
 }
 
 #[test]
+fn rule_case_distinguishes_absent_null_and_empty_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name).display().to_string();
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let null = ValueDigest::of_null();
+    let rules = [("absent", ""), ("null", &*null.to_string()), ("empty", "\"\""), ("text", "null")];
+    let digest_like = RedactionKey::new([1; 32]).digest(b"x").to_string();
+    let rules = rules.into_iter().chain([("digest", &*digest_like)]);
+    let rules = rules.map(|(name, value)| {
+        format!("- {{name: is-{name}, match: {{values: ['{value}']}}, effect: ignore}}\n")
+    });
+    let settings = write("s.yaml", &format!("rules:\n{}", rules.collect::<String>()));
+    let cases = [
+        ("absent", ""),
+        ("absent", ", actual: ''"),
+        ("null", ", actual: null"),
+        ("empty", ", actual: '\"\"'"),
+        ("text", ", actual: 'null'"),
+        ("digest", &format!(", actual: '{digest_like}'")),
+    ];
+    let cases = cases.map(|(name, actual)| {
+        format!(
+            "- name: is-{name}\n  object: {{apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}}\n  \
+             difference: {{path: spec.a, expected: x{actual}}}\n  want: {{ignored: true, rules: [is-{name}]}}\n"
+        )
+    });
+    let cases = write("cases.yaml", &format!("cases:\n{}", cases.concat()));
+    let (code, stdout, stderr) = run(&["rules", "test", "--config.file", &settings, &cases]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+}
+
+#[test]
 fn invalid_rule_case_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cases.yaml").display().to_string();
@@ -362,7 +423,8 @@ fn rule_cases_in_the_documentation_pass() {
     let accepted = guide.split("```yaml\n").find(|part| part.starts_with("- name: accepted-")).unwrap();
     let accepted = format!("rules:\n{}", accepted.split("```").next().unwrap());
     assert!(
-        load(&accepted, &Overrides::default()).is_ok_and(|loaded| loaded.warnings.is_empty()),
+        load(&accepted, &Overrides::default(), Timestamp::UNIX_EPOCH)
+            .is_ok_and(|loaded| loaded.warnings.is_empty()),
         "{accepted}"
     );
 }

@@ -85,7 +85,9 @@ fn server() -> ApiServer {
 }
 
 fn settings(text: &str) -> Settings {
-    load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}")).settings
+    load(text, &Overrides::default(), Timestamp::UNIX_EPOCH)
+        .unwrap_or_else(|problems| panic!("{problems:?}"))
+        .settings
 }
 
 async fn start_exporter(api: &ApiServer) -> ExporterFixture {

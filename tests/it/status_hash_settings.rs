@@ -4,6 +4,7 @@ use drift_exporter::{
     config::{Overrides, load},
     types::{Source, WantedKind},
 };
+use jiff::Timestamp;
 
 use crate::settings::check;
 
@@ -81,7 +82,9 @@ fn problems_in_the_list_and_in_jobs_have_positions() {
 fn configured_resources_and_jobs_are_watched() {
     let wanted_kinds = |text: &str, sources: Option<Vec<Source>>| -> Vec<String> {
         let overrides = Overrides { sources, ..Overrides::default() };
-        let settings = load(text, &overrides).unwrap_or_else(|problems| panic!("{problems:?}")).settings;
+        let settings = load(text, &overrides, Timestamp::UNIX_EPOCH)
+            .unwrap_or_else(|problems| panic!("{problems:?}"))
+            .settings;
         let selector =
             |kind: &WantedKind| kind.selector.as_ref().map_or_else(String::new, ToString::to_string);
         settings.wanted_kinds().iter().map(|kind| format!("{kind} {}", selector(kind))).collect()

@@ -6,8 +6,8 @@ use drift_exporter::{
     engine::{ClusterMatch, EpisodeChange},
     event::Event,
     types::{
-        Baseline, BaselineError, BaselineFault, DownReason, HashBaseline, Kind, Lock, ResolutionCause,
-        Source, UnknownReason, Unwatched, VerdictKind, WatchHealth, WatchPlan, WatchSpec,
+        Baseline, BaselineError, BaselineFault, DownReason, HashBaseline, Kind, LiveObject, Lock,
+        ResolutionCause, Source, UnknownReason, Unwatched, VerdictKind, WatchHealth, WatchPlan, WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -156,7 +156,10 @@ fn state_of_another_cluster_is_unknown() {
     let mut fixture = EngineFixture::new(std::slice::from_ref(&other_cluster), &[A]);
     fixture.assert_unknown("a", UnknownReason::OtherCluster);
     fixture.assert_unknown("c", UnknownReason::OtherCluster);
-    assert_eq!(fixture.engine.snapshot().baselines[0].cluster_match, ClusterMatch::Elsewhere);
+    assert_eq!(
+        fixture.engine.snapshot().baselines.values().next().unwrap().cluster_match,
+        ClusterMatch::Elsewhere
+    );
     fixture.set_baseline(Baseline { this_cluster: true, ..other_cluster.clone() });
     fixture.assert_verdict("a", VerdictKind::Replaced);
     fixture.assert_verdict("c", VerdictKind::Missing);
@@ -178,6 +181,68 @@ fn states_with_the_same_object_share_a_claim() {
     fixture.assert_verdict("a", VerdictKind::InSync);
     fixture.engine.apply(Event::BaselineRemoved(Source::Terraform, "s".into()));
     assert_eq!(fixture.claims("a")[0].source, Source::Unclaimed);
+}
+
+#[test]
+fn state_that_cannot_be_judged_does_not_hide_drift_of_another_state() {
+    let other = state("t", 1, &[A]);
+    let fault = BaselineError { fault: BaselineFault::Encrypted, message: "encrypted".into() };
+    let undecided = [locked(other.clone(), Some(2_000)), Baseline { fault: Some(fault), ..other.clone() }];
+    for undecided in undecided {
+        let mut fixture = EngineFixture::new(&[state("s", 1, &[A]), other.clone()], &[A]);
+        fixture.observe("a", "u-a", "2");
+        fixture.assert_verdict("a", VerdictKind::Drifted);
+        let onset = fixture.claims("a")[0].verdict.episode().unwrap().onset;
+        fixture.set_baseline(undecided.clone());
+        fixture.assert_verdict("a", VerdictKind::Drifted);
+        fixture.observe("a", "u-a", "3");
+        fixture.assert_verdict("a", VerdictKind::Drifted);
+        fixture.set_baseline(other.clone());
+        assert_eq!(fixture.claims("a")[0].verdict.episode().unwrap().onset, onset, "the episode goes on");
+        assert_eq!((fixture.detections(), fixture.last_episode_change()), (1, Some(EpisodeChange::Started)));
+
+        // An object that is missing or replaced is drift, too.
+        fixture.set_baseline(undecided).delete("a");
+        fixture.assert_verdict("a", VerdictKind::Missing);
+        fixture.observe("a", "u-new", "1");
+        fixture.assert_verdict("a", VerdictKind::Replaced);
+    }
+}
+
+#[test]
+fn state_in_flight_is_first_of_the_states_in_sync() {
+    let states = [state("s", 1, &[A]), locked(state("t", 1, &[A]), Some(2_000))];
+    let fixture = EngineFixture::new(&states, &[A]);
+    fixture.assert_verdict("a", VerdictKind::InFlight);
+    assert_eq!(&*fixture.claims("a")[0].declared_by()[0].baseline, "t", "the verdict comes from it");
+}
+
+#[test]
+fn lock_of_a_state_without_objects_expires() {
+    let mut fixture = EngineFixture::new(&[locked(state("s", 1, &[]), Some(2_000))], &[]);
+    let in_flight =
+        |fixture: &EngineFixture| fixture.engine.snapshot().baselines.values().any(|state| state.in_flight);
+    assert!(in_flight(&fixture));
+    assert!(fixture.set_time(2_000).tick());
+    assert!(!in_flight(&fixture));
+    assert!(!fixture.set_time(2_001).tick());
+}
+
+#[test]
+fn missing_object_that_is_created_without_a_document_is_in_flight() {
+    let baseline = Baseline { this_cluster: true, ..state("s", 1, &[A]) };
+    let mut fixture = EngineFixture::new(&[baseline], &[A]);
+    fixture.delete("a");
+    fixture.assert_verdict("a", VerdictKind::Missing);
+    let created = fixture.object(A);
+    let without_document = LiveObject { document: None, ..LiveObject::clone(&created) };
+    fixture.engine.apply(Event::Applied(fixture.stream.id, Arc::new(without_document)));
+    fixture.assert_verdict("a", VerdictKind::InFlight);
+    assert_eq!(fixture.last_episode_change(), Some(EpisodeChange::Started), "the episode goes on");
+    // The relist returns the same version of the object with its fields.
+    fixture.engine.apply(Event::Applied(fixture.stream.id, created));
+    fixture.assert_verdict("a", VerdictKind::InSync);
+    assert_eq!(fixture.last_episode_change(), Some(EpisodeChange::Ended(ResolutionCause::Reverted)));
 }
 
 #[test]

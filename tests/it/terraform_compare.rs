@@ -3,7 +3,7 @@
 use drift_exporter::{
     diff::{Comparison, manifest::Schemas},
     sources::terraform::decode,
-    types::{FieldClass, RedactionKey},
+    types::{FieldClass, FieldValue, RedactionKey},
 };
 use serde_json::{Value, json};
 
@@ -226,4 +226,57 @@ fn lists_of_custom_resources_follow_their_schema() {
         more["spec"]["tags"] = json!(["a", "b", "c"]);
         assert_eq!(paths(&more, &schemas).len(), 1, "{resource_type}");
     }
+}
+
+#[test]
+fn null_and_empty_string_of_a_custom_resource_are_shown() {
+    let object = |spec: Value| json!({"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "north", "namespace": "shop"}, "spec": spec});
+    let values = |declared: Value, live: Value| {
+        let attributes = json!({"object": {"value": object(declared), "type": ["object", {}]}});
+        let mut found = compare_resource("kubernetes_manifest", &attributes, &object(live)).findings;
+        assert!(found.len() < 2, "{found:?}");
+        found.pop().map(|found| (found.expected, found.actual))
+    };
+    let (x, empty) = (|| FieldValue::non_empty("x"), || FieldValue::Plain("".into()));
+    assert_eq!(values(json!({"a": "x"}), json!({})), Some((x(), FieldValue::Absent)));
+    assert_eq!(values(json!({"a": "x"}), json!({"a": null})), Some((x(), FieldValue::Null)));
+    assert_eq!(values(json!({"a": "x"}), json!({"a": ""})), Some((x(), empty())));
+    assert_eq!(values(json!({"a": ""}), json!({"a": "x"})), Some((empty(), x())));
+    // A state has null for a field that is not set.
+    assert_eq!(values(json!({"a": null}), json!({"a": "x"})), Some((FieldValue::Absent, x())));
+    let list = FieldValue::non_empty("[\"x\"]");
+    assert_eq!(values(json!({"a": ["x"]}), json!({"a": null})), Some((list, FieldValue::Null)));
+    // They are equal to Terraform.
+    for declared in [json!({}), json!({"a": null}), json!({"a": ""})] {
+        for live in [json!({}), json!({"a": null}), json!({"a": ""})] {
+            assert_eq!(values(declared.clone(), live), None);
+        }
+    }
+}
+
+#[test]
+fn order_of_elements_with_redacted_keys_is_not_plain() {
+    let mut attributes = deployment();
+    let env = |names: [&str; 2]| json!(names.map(|name| json!({"name": name, "value": "x"})));
+    attributes["spec"][0]["template"][0]["spec"][0]["container"][0]["env"] = env(["canary", "other"]);
+    let live = live(&json!({"env": env(["other", "canary"])}), &json!({}));
+    let order = |marks: Value| {
+        let instance = json!({"schema_version": 1, "attributes": attributes, "sensitive_attributes": marks});
+        let resource = json!({"mode": "managed", "type": "kubernetes_deployment", "name": "web", "instances": [instance]});
+        let state = json!({"version": 4, "resources": [resource]});
+        let mut found =
+            diff(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], &live).findings;
+        assert_eq!(paths(&found), ["spec.template.spec.containers[name=web].env"]);
+        found.remove(0)
+    };
+    let plain = order(json!([]));
+    assert_eq!(plain.expected, FieldValue::non_empty(r#"["canary","other"]"#));
+    assert_eq!(plain.actual, FieldValue::non_empty(r#"["other","canary"]"#));
+    let names = ["spec", "template", "spec", "container", "env", "name"];
+    let mark: Vec<Value> = names.iter().map(|name| json!({"type": "get_attr", "value": name})).collect();
+    let redacted = order(json!([mark]));
+    let [one, other] = ["canary", "other"].map(|name| key().digest(name.as_bytes()));
+    let list = |text: String| FieldValue::PartlyRedacted(text.into());
+    assert_eq!(redacted.expected, list(format!("[\"{one}\",\"{other}\"]")));
+    assert_eq!(redacted.actual, list(format!("[\"{other}\",\"{one}\"]")));
 }

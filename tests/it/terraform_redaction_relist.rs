@@ -45,7 +45,7 @@ fn locked(baseline: &Baseline) -> Baseline {
 fn is_plain(fixture: &EngineFixture) -> bool {
     let snapshot = fixture.engine.snapshot();
     let entries = snapshot.kinds[0].blocks.get("shop", "a");
-    let document = entries[0].object.live().unwrap().document.as_ref().unwrap();
+    let document = entries[0].object.live().unwrap().readable_document().unwrap();
     unpack(&document.packed).to_string().contains("hunter")
 }
 

@@ -105,7 +105,7 @@ impl SensitiveStateFixture {
     fn cached_documents(&self) -> String {
         let snapshot = self.exporter.snapshot();
         let entries = snapshot.kinds.iter().flat_map(|state| state.blocks.entries());
-        let documents = entries.filter_map(|entry| entry.object.live()?.document.as_ref());
+        let documents = entries.filter_map(|entry| entry.object.live()?.readable_document());
         documents.map(|document| unpack(&document.packed).to_string()).collect()
     }
 

@@ -11,9 +11,9 @@ use drift_exporter::{
     event::Event,
     sources::terraform::decode,
     types::{
-        Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, ObjectKey, RedactionKey,
-        RedactionPolicy, Source, UnknownReason, VerdictKind, Watch, WatchHealth, WatchIds, WatchPlan,
-        WatchSpec,
+        Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveDocument, LiveObject, ObjectKey,
+        RedactionKey, RedactionPolicy, Source, UnknownReason, VerdictKind, Watch, WatchHealth, WatchIds,
+        WatchPlan, WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -161,10 +161,11 @@ impl EngineFixture {
         let document = json!({"kind": "ConfigMap", "data": {"key": value}, "metadata": {"name": name, "namespace": "shop",
             "creationTimestamp": "1970-01-01T00:10:00Z", "managedFields": [
                 {"manager": "kubectl-edit", "time": "1970-01-01T00:15:00Z", "fieldsV1": {"f:data": {"f:key": {}}}}]}});
+        let document = pack_live_object(document, &self.stream.spec.kind, &self.redaction);
         Arc::new(LiveObject {
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
-            document: Some(Box::new(pack_live_object(document, &self.stream.spec.kind, &self.redaction))),
+            document: Some(Box::new(LiveDocument::Readable(document))),
             ..LiveObject::named(self.key(name))
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drift_exporter::{
     diff::{Algorithm, fingerprint},
-    types::{Kind, LiveObject, WatchSpec},
+    types::{Kind, LiveObject, RedactionKey, RedactionPolicy, WatchSpec},
     watch::{DecodeConfig, Decoded, ObjectDecoder},
 };
 use futures::StreamExt as _;
@@ -54,13 +54,33 @@ pub fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the object is well formed")
 }
 
-/// A live object as a watch of its kind decodes it.
+/// A live object as a watch of its kind decodes it, from its text and from its tree alike.
 #[track_caller]
 pub fn decode_live(kind: &Kind, config: &DecodeConfig, object: &Value) -> LiveObject {
-    let spec = Arc::new(WatchSpec::all(Arc::new(kind.clone())));
-    match ObjectDecoder::new(spec, config).decode(object.to_string().as_bytes()) {
+    let text = object.to_string();
+    let decoded = decode_text(kind, config, &text);
+    assert_eq!(decode_tree(kind, config, &text), decoded, "{text}");
+    match decoded {
         Decoded::Object(object) => Arc::unwrap_or_clone(object),
         other => panic!("{other:?}"),
+    }
+}
+
+pub fn decode_text(kind: &Kind, config: &DecodeConfig, text: &str) -> Decoded {
+    let spec = Arc::new(WatchSpec::all(Arc::new(kind.clone())));
+    ObjectDecoder::new(spec, config).decode(text.as_bytes())
+}
+
+/// Decodes an object that is cached whole, and drops its document.
+pub fn decode_tree(kind: &Kind, config: &DecodeConfig, text: &str) -> Decoded {
+    let policy = Arc::new(RedactionPolicy::new(RedactionKey::new([1; 32])));
+    let documents = [(kind.group_kind().into_owned(), policy)].into();
+    match decode_text(kind, &DecodeConfig { documents, ..config.clone() }, text) {
+        Decoded::Object(mut object) => {
+            assert!(Arc::make_mut(&mut object).document.take().is_some(), "{text}");
+            Decoded::Object(object)
+        }
+        other => other,
     }
 }
 

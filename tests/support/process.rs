@@ -1,7 +1,7 @@
 //! Child processes that end with the test.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     net::TcpListener,
     os::unix::process::parent_id,
     path::Path,
@@ -52,6 +52,13 @@ impl Running {
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "cannot signal {}", self.pid());
+        if name == "STOP" {
+            // Its threads go on for a moment.
+            let status = format!("/proc/{}/status", self.pid());
+            let is_stopped =
+                || fs::read_to_string(&status).is_ok_and(|status| status.contains("\nState:\tT"));
+            eventually("it is stopped", || is_stopped().then_some(()));
+        }
     }
 
     /// Waits until it exits, and returns its exit code.

@@ -161,11 +161,11 @@ impl StatusError {
 }
 
 pub(super) fn details(resource: &Resource, name: &str, kind: &str) -> StatusDetails {
-    let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let absent_if_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     StatusDetails {
         kind: Some(kind.to_owned()),
-        name: non_empty(name),
-        group: non_empty(resource.group),
+        name: absent_if_empty(name),
+        group: absent_if_empty(resource.group),
         ..StatusDetails::default()
     }
 }

@@ -12,7 +12,7 @@ use super::{
     routes::{QueryParameters, partial_object_metadata},
     store::{StoreKey, StoredObject},
 };
-use crate::types;
+use crate::types::{self, format_age};
 
 #[derive(Debug)]
 pub(super) struct ListPage {
@@ -308,9 +308,7 @@ fn columns(kind: &str) -> Vec<Column> {
         _ => &[],
     };
     let name = Column::new("Name", |object, _| object["metadata"]["name"].clone());
-    let age = Column::new("Age", |object, now| {
-        format_age(object["metadata"]["creationTimestamp"].as_str(), now).into()
-    });
+    let age = Column::new("Age", |object, now| age(object, now).into());
     let own = own.iter().map(|(name, cell)| Column::new(name, *cell));
     let wide = wide.iter().map(|(name, cell)| Column { wide: true, ..Column::new(name, *cell) });
     [name].into_iter().chain(own).chain([age]).chain(wide).collect()
@@ -344,27 +342,16 @@ pub(super) fn join_labels(labels: &Value) -> String {
     pairs.collect::<Vec<_>>().join(",")
 }
 
+fn age(object: &Value, now: Timestamp) -> String {
+    let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
+    let age = created.map(|created: Timestamp| format_age(now.duration_since(created)));
+    age.unwrap_or_else(|| "<unknown>".to_owned())
+}
+
 fn format_ports(ports: &Value) -> String {
     let ports = ports.as_array().into_iter().flatten();
     let texts: Vec<String> = ports
         .map(|port| format!("{}/{}", port["port"], port["protocol"].as_str().unwrap_or("TCP")))
         .collect();
     if texts.is_empty() { "<none>".to_owned() } else { texts.join(",") }
-}
-
-/// As `HumanDuration` of the API machinery: two units while the first is small.
-fn format_age(created: Option<&str>, now: Timestamp) -> String {
-    let Some(created) = created.and_then(|text| text.parse::<Timestamp>().ok()) else {
-        return "<unknown>".to_owned();
-    };
-    let seconds = now.duration_since(created).as_secs().max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),
-        120..10_800 => format!("{minutes}m"),
-        10_800..28_800 if minutes % 60 != 0 => format!("{hours}h{}m", minutes % 60),
-        10_800..172_800 => format!("{hours}h"),
-        _ => format!("{days}d"),
-    }
 }

@@ -13,7 +13,7 @@ use k8s_openapi::{
 use serde_json::{Map, Value, json};
 
 use self::Feature::{CategoryAll, Generation, ReturnsDeletedObject, ScaleSubresource, StatusSubresource};
-use crate::types::Kind;
+use crate::types::{Kind, api_version};
 
 #[derive(Debug)]
 pub(super) struct Resource {
@@ -82,11 +82,7 @@ impl Resource {
 
     /// `apps/v1`, or `v1` for the core group.
     pub(super) fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.to_owned()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
+        api_version(self.group, self.version)
     }
 
     /// `deployments.apps`.

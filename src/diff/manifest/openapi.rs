@@ -8,6 +8,7 @@ use serde_json::{Map, Value, value::RawValue};
 use super::schema::{
     FieldRule, FieldSchema, FieldType, ListKey, ListType, Name, ObjectSchema, Schemas, kind_key,
 };
+use crate::types::api_version;
 
 /// References are followed to this depth; deeper types are unknown.
 const MAX_DEPTH: usize = 64;
@@ -74,7 +75,7 @@ fn api_version_and_kind(schema: &RawValue) -> Option<(String, String)> {
     }
     let KindSchema { kinds: [GroupVersionKind { group, version, kind }] } =
         serde_json::from_str(schema.get()).ok()?;
-    Some((format!("{group}/{version}").trim_start_matches('/').to_owned(), kind))
+    Some((api_version(&group, &version), kind))
 }
 
 fn has_content(schema: &Value) -> bool {

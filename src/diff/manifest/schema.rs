@@ -334,8 +334,20 @@ impl<'a> SchemaNode<'a> {
     }
 }
 
-/// A kind by its API version and name: `example.com/v1`, `Widget`.
-pub type CustomKind = (Box<str>, Box<str>);
+/// A custom resource in one version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CustomKind {
+    /// `example.com/v1`.
+    pub api_version: Box<str>,
+    /// `Widget`.
+    pub kind: Box<str>,
+}
+
+impl CustomKind {
+    pub fn new(api_version: &str, kind: &str) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into() }
+    }
+}
 
 /// The schemas of the custom resources that are compared; [`None`] while a schema is being read.
 #[derive(Clone, Debug, Default)]
@@ -345,7 +357,7 @@ impl ClusterSchemas {
     /// The schema of a kind, which is empty if the kind is not tracked; [`None`] while the schema is being read.
     pub fn of(&self, api_version: &str, kind: &str) -> Option<&Schemas> {
         static EMPTY: LazyLock<Schemas> = LazyLock::new(Schemas::default);
-        match self.0.get(&(api_version.into(), kind.into())) {
+        match self.0.get(&CustomKind::new(api_version, kind)) {
             Some(schemas) => schemas.as_deref(),
             None => Some(&EMPTY),
         }
@@ -374,19 +386,19 @@ impl ClusterSchemas {
 
     pub fn tracked(&self) -> BTreeMap<Box<str>, BTreeSet<Box<str>>> {
         let mut versions: BTreeMap<Box<str>, BTreeSet<Box<str>>> = BTreeMap::new();
-        for (version, kind) in self.0.keys() {
-            versions.entry(version.clone()).or_default().insert(kind.clone());
+        for CustomKind { api_version, kind } in self.0.keys() {
+            versions.entry(api_version.clone()).or_default().insert(kind.clone());
         }
         versions
     }
 
     pub fn tracks(&self, api_version: &str, kind: &str) -> bool {
-        self.0.contains_key(&(api_version.into(), kind.into()))
+        self.0.contains_key(&CustomKind::new(api_version, kind))
     }
 
     /// Sets the schema of a tracked kind. Returns whether it changed.
     pub fn set(&mut self, api_version: &str, kind: &str, schemas: &Arc<Schemas>) -> bool {
-        let Some(entry) = self.0.get_mut(&(api_version.into(), kind.into())) else { return false };
+        let Some(entry) = self.0.get_mut(&CustomKind::new(api_version, kind)) else { return false };
         let has_changed = entry.as_ref() != Some(schemas);
         *entry = Some(schemas.clone());
         has_changed
@@ -394,7 +406,7 @@ impl ClusterSchemas {
 
     /// Replaces a pending schema by an empty one; keeps one that was read before. Returns whether it changed.
     pub fn mark_unavailable(&mut self, api_version: &str, kind: &str) -> bool {
-        let entry = self.0.get_mut(&(api_version.into(), kind.into()));
+        let entry = self.0.get_mut(&CustomKind::new(api_version, kind));
         entry.is_some_and(|entry| entry.is_none() && entry.replace(Arc::default()).is_none())
     }
 
@@ -413,7 +425,7 @@ mod tests {
     use super::{ClusterSchemas, CustomKind, Schemas};
 
     fn kind(name: &str) -> CustomKind {
-        ("example.com/v1".into(), name.into())
+        CustomKind::new("example.com/v1", name)
     }
 
     #[test]

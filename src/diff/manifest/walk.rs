@@ -19,36 +19,38 @@ const MAX_SEARCHED_LIST: usize = 64;
 /// In longer sets, values that are equal but written differently are not matched.
 const MAX_SEARCHED_SET: usize = 1024;
 
+/// Compares a declared value with the live one; [`None`] is a field that the live object does not have. To the API server, a live
+/// null is the same.
 fn compare_values<'a>(
     node: SchemaNode<'a>,
     declared: &'a Node,
-    live: &'a Node,
+    live: Option<&'a Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
     if declared.is_null() || *node.field_type == FieldType::Ignored {
         return;
     }
+    let live_or_null = live.unwrap_or(&Node::Null);
     let is_as_good_as_absent = node.is_empty(declared) && !node.keeps_empty();
-    if is_as_good_as_absent && (node.is_defaulted() || node.is_empty(live)) {
+    if is_as_good_as_absent && (node.is_defaulted() || node.is_empty(live_or_null)) {
         return;
     }
-    match (declared, live) {
+    match (declared, live_or_null) {
         (Node::Object(members), Node::Object(_) | Node::Null) => {
             let before = reporter.count();
-            compare_members(node, members, live.as_object(), |_| true, reporter);
+            compare_members(node, members, live_or_null.as_object(), |_| true, reporter);
             // `emptyDir: {}` has no members and still has a meaning.
-            if live.is_null() && reporter.count() == before {
-                reporter.report(FieldValue::non_empty("{}"), FieldValue::Absent);
+            if live_or_null.is_null() && reporter.count() == before {
+                reporter.report(FieldValue::non_empty("{}"), reporter.value(live));
             }
         }
-        (Node::Array(declared), Node::Null) if declared.is_empty() => {
-            reporter.report(FieldValue::non_empty("[]"), FieldValue::Absent);
+        (Node::Array(elements), Node::Null) if elements.is_empty() => {
+            reporter.report(FieldValue::non_empty("[]"), reporter.value(live));
         }
-        (Node::Array(declared), Node::Null) => compare_lists(node, declared, &[], reporter),
-        (Node::Array(declared), Node::Array(live)) => compare_lists(node, declared, live, reporter),
-        (declared, live) => {
-            if !is_same_scalar(node, declared, live, reporter) {
-                reporter.report(value(node, declared, reporter), value(node, live, reporter));
+        (Node::Array(_), Node::Null | Node::Array(_)) => compare_lists(node, declared, live, reporter),
+        (_, live_or_null) => {
+            if !is_same_scalar(node, declared, live_or_null, reporter) {
+                reporter.report(declared_value(node, declared, reporter), reporter.value(live));
             }
         }
     }
@@ -66,7 +68,7 @@ pub(super) fn compare_members<'a>(
     for (name, declared) in declared.iter().filter(|(name, _)| is_compared(name)) {
         let member = node.member(name);
         if !member.is_superseded(is_declared) {
-            let live = live.and_then(|live| live.get(name)).unwrap_or(&Node::Null);
+            let live = live.and_then(|live| live.get(name));
             reporter.in_field(name, name, |reporter| compare_values(member, declared, live, reporter));
         }
     }
@@ -101,7 +103,7 @@ fn report_undeclared<'a>(
 /// added elements too.
 fn report_added<'a>(node: SchemaNode<'a>, live: &'a Node, reporter: &mut DiffReporter<'a>) {
     match live {
-        Node::Array(elements) => report_added_elements(node, elements, reporter),
+        Node::Array(_) => report_added_elements(node, live, reporter),
         Node::Object(members) => {
             let before = reporter.count();
             for (name, live) in members {
@@ -115,7 +117,7 @@ fn report_added<'a>(node: SchemaNode<'a>, live: &'a Node, reporter: &mut DiffRep
                 reporter.report(FieldValue::Absent, FieldValue::non_empty("{}"));
             }
         }
-        scalar => reporter.report(FieldValue::Absent, value(node, scalar, reporter)),
+        scalar => reporter.report(FieldValue::Absent, reporter.value(Some(scalar))),
     }
 }
 
@@ -123,14 +125,10 @@ fn is_set(node: SchemaNode<'_>, live: &Node) -> bool {
     *node.field_type != FieldType::Ignored && (!node.is_empty(live) || node.keeps_empty() && !live.is_null())
 }
 
-/// A value in a finding. An empty text is absent unless the server keeps it.
-fn value(node: SchemaNode<'_>, value: &Node, reporter: &DiffReporter<'_>) -> FieldValue {
-    let scalar = value.scalar();
-    if !value.is_null() && node.keeps_empty() {
-        reporter.present(&scalar)
-    } else {
-        reporter.non_empty(&scalar)
-    }
+/// A declared value in a finding. An empty text is absent if the server drops it.
+fn declared_value(node: SchemaNode<'_>, declared: &Node, reporter: &DiffReporter<'_>) -> FieldValue {
+    let is_dropped = *node.field_type != FieldType::Unknown && !node.keeps_empty();
+    reporter.value(Some(declared).filter(|declared| !(is_dropped && declared.scalar().is_empty())))
 }
 
 /// Whether the API server stores both values as the same one.
@@ -179,33 +177,38 @@ fn is_same_time(declared: &str, live: &str) -> bool {
     declared == live || live.subsec_nanosecond() == 0 && declared.as_second() == live.as_second()
 }
 
-/// Compares two lists. Elements that are added to a declared list differ.
+/// Compares a declared list with a live list, which may be absent or null. Elements that are added to a declared list differ.
 fn compare_lists<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Node],
-    live: &'a [Node],
+    declared_list: &'a Node,
+    live_list: Option<&'a Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
+    let (declared, live) = (declared_list.elements(), live_list.map_or(&[][..], Node::elements));
+    let compare_by_index = |in_any_order: bool, reporter: &mut DiffReporter<'a>| {
+        compare_by_index(node, declared_list, live_list, in_any_order, reporter);
+    };
     match element_match(node, declared, live) {
         // A finding's path must not contain a redacted key, so only indices identify these elements.
         ElementMatch::Keys(keys)
             if declared.iter().flat_map(|one| key_values(&keys, one)).any(|value| value.is_redacted()) =>
         {
-            compare_by_index(node, declared, live, true, reporter);
+            compare_by_index(true, reporter);
         }
         ElementMatch::Value if declared.iter().any(|one| matches!(one, Node::Redacted(_))) => {
-            compare_by_index(node, declared, live, true, reporter);
+            compare_by_index(true, reporter);
         }
         ElementMatch::Keys(keys) => compare_by_keys(node, &keys, declared, live, reporter),
         ElementMatch::Value => compare_sets(node, declared, live, reporter),
-        ElementMatch::Index => compare_by_index(node, declared, live, false, reporter),
-        ElementMatch::AnyOrder => compare_by_index(node, declared, live, true, reporter),
+        ElementMatch::Index => compare_by_index(false, reporter),
+        ElementMatch::AnyOrder => compare_by_index(true, reporter),
     }
 }
 
-fn report_added_elements<'a>(node: SchemaNode<'a>, live: &'a [Node], reporter: &mut DiffReporter<'a>) {
+fn report_added_elements<'a>(node: SchemaNode<'a>, list: &'a Node, reporter: &mut DiffReporter<'a>) {
+    let live = list.elements();
     if !live.iter().any(Node::is_object) {
-        return reporter.report_lists(&[], live);
+        return reporter.report_lists(None, Some(list));
     }
     let element_match = element_match(node, &[], live);
     for (at, element) in live.iter().enumerate() {
@@ -334,7 +337,7 @@ fn compare_by_keys<'a>(
                 .iter()
                 .position(|other| other.is_some_and(|(other, _)| reporter.are_same(&values, other)))
         };
-        let live = found.and_then(|at| unmatched[at].take()).map_or(&Node::Null, |(_, element)| element);
+        let live = found.and_then(|at| unmatched[at].take()).map(|(_, element)| element);
         reporter.at(element_step(keys, &values), |reporter| {
             compare_values(node.element(), element, live, reporter);
         });
@@ -364,13 +367,13 @@ fn compare_sets<'a>(
     };
     for (at, value) in &missing {
         if !has(&added, value, reporter) {
-            let missing = reporter.present(&value.scalar());
+            let missing = reporter.value(Some(value));
             reporter.at(step(*at, value), |reporter| reporter.report(missing, FieldValue::Absent));
         }
     }
     for (at, value) in &added {
         if !node.is_added_by_system(value) && !has(&missing, value, reporter) {
-            let added = reporter.present(&value.scalar());
+            let added = reporter.value(Some(value));
             reporter.at(step(*at, value), |reporter| reporter.report(FieldValue::Absent, added));
         }
     }
@@ -385,11 +388,12 @@ fn not_in<'a>(list: &'a [Node], other: &[Node]) -> Vec<(usize, &'a Node)> {
 /// Skips the equal elements at both ends and compares the rest by index; in any order, equal elements are matched first.
 fn compare_by_index<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Node],
-    live: &'a [Node],
+    declared_list: &'a Node,
+    live_list: Option<&'a Node>,
     in_any_order: bool,
     reporter: &mut DiffReporter<'a>,
 ) {
+    let (declared, live) = (declared_list.elements(), live_list.map_or(&[][..], Node::elements));
     let element = node.element();
     let mut is_same = |one: &'a Node, other: &'a Node| {
         reporter.reports_nothing(|reporter| compare_elements(element, Some(one), Some(other), reporter))
@@ -417,7 +421,7 @@ fn compare_by_index<'a>(
         return;
     }
     if !declared.iter().chain(live).any(Node::is_object) {
-        return reporter.report_lists(declared, live);
+        return reporter.report_lists(Some(declared_list), live_list);
     }
     for at in 0..expected.len().max(actual.len()) {
         let (one, other) = (expected.get(at), actual.get(at));
@@ -452,7 +456,7 @@ fn compare_elements<'a>(
     reporter: &mut DiffReporter<'a>,
 ) {
     match (declared, live) {
-        (Some(declared), live) => compare_values(node, declared, live.unwrap_or(&Node::Null), reporter),
+        (Some(declared), live) => compare_values(node, declared, live, reporter),
         (None, Some(live)) => report_added(node, live, reporter),
         (None, None) => {}
     }

@@ -73,8 +73,14 @@ fn compare_scalars(attribute: &Attribute, state: &Node, live: &Node, reporter: &
         || is_zero(value_type, &expected, reporter) && is_zero(value_type, &actual, reporter)
         || is_same_quantity(attribute, &expected, &actual, reporter);
     if !is_same {
-        reporter.report(reporter.non_empty(&expected), reporter.non_empty(&actual));
+        let [expected, actual] = [state, live].map(|value| reporter.value(is_set(value).then_some(value)));
+        reporter.report(expected, actual);
     }
+}
+
+/// A state has null or an empty text for an attribute that is not set.
+fn is_set(value: &Node) -> bool {
+    !value.scalar().is_empty()
 }
 
 /// The provider writes an absent number or bool as zero or false, and vice versa.
@@ -101,19 +107,17 @@ fn compare_maps(attribute: &Attribute, state: &Node, live: &Node, reporter: &mut
     let (state, live) = (state.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
     let keys: BTreeSet<&String> = state.keys().chain(live.keys()).collect();
     for key in keys {
-        let [expected, actual] =
-            [state, live].map(|map| map.get(key).filter(|value| !value.is_null()).map(Node::scalar));
-        let is_same = match (&expected, &actual) {
+        // An empty value differs from an absent one.
+        let [expected, actual] = [state, live].map(|map| map.get(key).filter(|value| !value.is_null()));
+        let is_same = match (expected.map(Node::scalar), actual.map(Node::scalar)) {
             (None, None) => true,
             (Some(one), Some(other)) => {
-                reporter.is_same(one, other) || is_same_quantity(attribute, one, other, reporter)
+                reporter.is_same(&one, &other) || is_same_quantity(attribute, &one, &other, reporter)
             }
             (Some(_), None) | (None, Some(_)) => false,
         };
         if !is_same {
-            // An empty value differs from an absent one.
-            let [expected, actual] = [expected, actual]
-                .map(|value| value.map_or(FieldValue::Absent, |value| reporter.present(&value)));
+            let (expected, actual) = (reporter.value(expected), reporter.value(actual));
             reporter.at(Step::Field(key.as_str().into()), |reporter| reporter.report(expected, actual));
         }
     }
@@ -136,8 +140,8 @@ fn compare_lists(attribute: &Attribute, state: &Node, live: &Node, reporter: &mu
             expected.iter().zip(&actual).all(is_same)
         };
     if !are_same {
-        let values = |scalars: Vec<Scalar<'_>>| scalars.into_iter().map(Node::from).collect::<Vec<_>>();
-        reporter.report_lists(&values(expected), &values(actual));
+        let list = |scalars: Vec<Scalar<'_>>| scalars.into_iter().map(Node::from).collect::<Node>();
+        reporter.report_lists(Some(&list(expected)), Some(&list(actual)));
     }
 }
 
@@ -174,12 +178,15 @@ fn compare_block_lists<'a>(
     }
     let order: Vec<usize> = indices.iter().flatten().copied().collect();
     if !order.is_sorted() && matches!(attribute.value_type, AttributeType::BlockList(_)) {
+        let is_redacted = expected.iter().flatten().any(Scalar::is_redacted);
         let shown = |at: &usize| {
-            let values = expected[*at].iter().map(|value| reporter.non_empty(value).text().into_owned());
-            Node::String(values.collect::<Vec<_>>().join("/"))
+            let keys = expected[*at].iter().map(|key| reporter.key_text(key));
+            Node::String(keys.collect::<Vec<_>>().join("/"))
         };
-        let list =
-            |order: &[usize]| FieldValue::non_empty(order.iter().map(shown).collect::<Node>().to_string());
+        let list = |order: &[usize]| {
+            let text = order.iter().map(shown).collect::<Node>().to_string().into();
+            if is_redacted { FieldValue::PartlyRedacted(text) } else { FieldValue::Plain(text) }
+        };
         let mut sorted = order.clone();
         sorted.sort_unstable();
         let (expected, actual) = (list(&sorted), list(&order));

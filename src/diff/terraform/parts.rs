@@ -9,7 +9,7 @@ use crate::{
         reporter::DiffReporter,
         tree::{Members, Node, Scalar},
     },
-    types::{DeclaredObject, FieldValue, RedactionKey},
+    types::{DeclaredObject, RedactionKey},
 };
 
 pub(in crate::diff) fn compare_parts<'a>(
@@ -66,15 +66,14 @@ fn compare_keys<'a>(
     let owned = owners.keys_owned_by(manager, path).filter(|key| live.get(key).is_some());
     let keys: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
     for key in keys {
-        let (expected, actual) = (declared.get(key).map(Node::scalar), live.get(key).map(Node::scalar));
-        let is_same = match (&expected, &actual) {
-            (Some(expected), Some(actual)) => reporter.is_same(expected, actual),
+        // An empty value differs from an absent one.
+        let (expected, actual) = (declared.get(key), live.get(key));
+        let is_same = match (expected, actual) {
+            (Some(expected), Some(actual)) => reporter.is_same(&expected.scalar(), &actual.scalar()),
             (expected, actual) => expected.is_none() && actual.is_none(),
         };
         if !is_same {
-            // An empty value differs from an absent one.
-            let [expected, actual] = [expected, actual]
-                .map(|value| value.map_or(FieldValue::Absent, |value| reporter.present(&value)));
+            let (expected, actual) = (reporter.value(expected), reporter.value(actual));
             let steps = path.iter().chain([&key]).map(|name| Step::Field((*name).into())).collect();
             reporter.at_path(attribute, steps, |reporter| reporter.report(expected, actual));
         }

@@ -25,13 +25,14 @@ pub(in crate::diff) fn compare_whole_object<'a>(
 ) {
     let node = custom_resource_node(declared, schemas);
     for name in field_names(declared, live) {
-        let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
+        let (node, declared, live) = (node.member(name), declared.get(name), live.get(name));
         match name {
             "apiVersion" | "kind" | "status" => {}
             "metadata" => reporter.in_field(name, name, |reporter| {
+                let (declared, live) = (or_null(declared), or_null(live));
                 let names = field_names(declared, live).into_iter();
                 for name in names.filter(|name| !SERVER_METADATA.contains(name)) {
-                    let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
+                    let (node, declared, live) = (node.member(name), declared.get(name), live.get(name));
                     reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter));
                 }
             }),
@@ -40,45 +41,52 @@ pub(in crate::diff) fn compare_whole_object<'a>(
     }
 }
 
+/// Compares two values, each of which may be absent. Absent, null and an empty text are equal to Terraform.
 fn compare_values<'a>(
     node: SchemaNode<'a>,
-    declared: &'a Node,
-    live: &'a Node,
+    declared_value: Option<&'a Node>,
+    live_value: Option<&'a Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
+    let (declared, live) = (or_null(declared_value), or_null(live_value));
     match (declared, live) {
         (Node::Object(_), Node::Object(_) | Node::Null) | (Node::Null, Node::Object(_)) => {
             for name in field_names(declared, live) {
-                let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
+                let (node, declared, live) = (node.member(name), declared.get(name), live.get(name));
                 reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter));
             }
         }
-        (Node::Array(declared), Node::Array(live)) => compare_lists(node, declared, live, reporter),
-        (Node::Array(declared), Node::Null) => compare_lists(node, declared, &[], reporter),
-        (Node::Null, Node::Array(live)) => compare_lists(node, &[], live, reporter),
+        (Node::Array(_), Node::Array(_) | Node::Null) | (Node::Null, Node::Array(_)) => {
+            compare_lists(node, declared_value, live_value, reporter);
+        }
         (declared, live) => {
             let (expected, actual) = (declared.scalar(), live.scalar());
             let is_same = reporter.is_same(&expected, &actual)
                 || is_quantity_name(node.name) && reporter.is_same_quantity(&expected, &actual);
             if !is_same {
-                reporter.report(reporter.non_empty(&expected), reporter.non_empty(&actual));
+                reporter.report(reporter.value(declared_value), reporter.value(live_value));
             }
         }
     }
 }
 
+fn or_null(value: Option<&Node>) -> &Node {
+    value.unwrap_or(&Node::Null)
+}
+
 fn compare_lists<'a>(
     node: SchemaNode<'a>,
-    declared: &'a [Node],
-    live: &'a [Node],
+    declared_list: Option<&'a Node>,
+    live_list: Option<&'a Node>,
     reporter: &mut DiffReporter<'a>,
 ) {
+    let [declared, live] = [declared_list, live_list].map(|list| or_null(list).elements());
     if !declared.iter().chain(live).any(Node::is_object) {
         // A set in another order is drift to Terraform.
         let are_same = declared.len() == live.len()
             && declared.iter().zip(live).all(|(one, other)| is_same_element(one, other, reporter));
         if !are_same {
-            reporter.report_lists(declared, live);
+            reporter.report_lists(declared_list, live_list);
         }
         return;
     }
@@ -115,7 +123,7 @@ fn compare_elements<'a>(
     reporter: &mut DiffReporter<'a>,
 ) {
     let before = reporter.count();
-    compare_values(node, declared.unwrap_or(&Node::Null), live.unwrap_or(&Node::Null), reporter);
+    compare_values(node, declared, live, reporter);
     if declared.is_some() != live.is_some() && reporter.count() == before {
         let shown = |value: Option<&Node>| FieldValue::non_empty(if value.is_some() { "{}" } else { "" });
         reporter.report(shown(declared), shown(live));

@@ -131,7 +131,7 @@ impl Requests {
             match CostField::new(&finding.path) {
                 Some(CostField::Replicas) => {
                     declared.replicas = match &finding.expected {
-                        FieldValue::Absent => 1,
+                        FieldValue::Absent | FieldValue::Null => 1,
                         expected => expected.text().parse().ok()?,
                     }
                 }
@@ -206,7 +206,7 @@ fn requested_amounts(path: &[Segment], value: &FieldValue) -> Option<[u64; 3]> {
     if !(is(0, "resources") && is(1, "requests")) {
         return Some([0; 3]);
     }
-    if let FieldValue::Redacted(_) = value {
+    if let FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) = value {
         return None;
     }
     let text = &*value.text();
@@ -265,16 +265,20 @@ mod tests {
     const LIVE: Requests =
         Requests { replicas: 3, cpu: 500, memory: 1 << 30, storage: 10 << 30, load_balancers: 1 };
 
-    fn difference(path: &str, expected: &str, actual: &str) -> Difference {
+    fn difference(path: &str, expected: FieldValue, actual: FieldValue) -> Difference {
         let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Other };
         let mut difference = difference_fixture(class, path, "", "");
-        difference.finding.expected = FieldValue::from_text(expected);
-        difference.finding.actual = FieldValue::from_text(actual);
+        (difference.finding.expected, difference.finding.actual) = (expected, actual);
         difference
     }
 
     #[track_caller]
     fn check(path: &str, (expected, actual): (&str, &str), declared: Option<Requests>) {
+        check_values(path, [expected, actual].map(FieldValue::non_empty), declared);
+    }
+
+    #[track_caller]
+    fn check_values(path: &str, [expected, actual]: [FieldValue; 2], declared: Option<Requests>) {
         assert_eq!(LIVE.as_declared(&[difference(path, expected, actual)]), declared, "{path}");
     }
 
@@ -320,13 +324,22 @@ mod tests {
         }
         check("spec.template.metadata", ("{}", "{}"), Some(LIVE));
         check("spec", ("aa", "bb"), None);
-        let redacted = RedactionKey::new([1; 32]).digest(b"250m").to_string();
-        check(&format!("{web}.resources.requests.cpu"), (&redacted, "500m"), None);
-        check(&format!("{web}.resources"), (&redacted, "{}"), None);
-        check(web, ("", &redacted), None);
+        let redacted = || FieldValue::Redacted(RedactionKey::new([1; 32]).digest(b"250m"));
+        let plain = |text: &str| FieldValue::non_empty(text);
+        check_values(&format!("{web}.resources.requests.cpu"), [redacted(), plain("500m")], None);
+        check_values(&format!("{web}.resources"), [redacted(), plain("{}")], None);
+        check_values(web, [FieldValue::Absent, redacted()], None);
         for free in ["env[name=PASSWORD].value", "env", "resources.limits.cpu"] {
-            check(&format!("{web}.{free}"), (&redacted, "x"), Some(LIVE));
+            check_values(&format!("{web}.{free}"), [redacted(), plain("x")], Some(LIVE));
         }
+        let one_replica = Some(Requests { replicas: 1, ..LIVE });
+        check_values("spec.replicas", [FieldValue::Null, plain("3")], one_replica);
+        let half_a_core = Some(Requests { cpu: 0, ..LIVE });
+        check_values(
+            &format!("{web}.resources.requests.cpu"),
+            [FieldValue::Null, plain("500m")],
+            half_a_core,
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::{
     server::{
         Exposed,
         auth::Caller,
-        query::{ClaimRow, ObjectRef, matching_rules, transitions_of},
+        query::{ClaimRow, RequestedObject, matching_rules, transitions_of},
     },
     types::{ObjectKey, Source},
 };
@@ -102,7 +102,7 @@ pub(in crate::server) async fn object(
     request: Request,
 ) -> Response {
     let object_ref = match path {
-        Ok(Path(path)) => ObjectRef::new(path),
+        Ok(Path(path)) => RequestedObject::new(path),
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
     if let Some(query) = request.uri().query().filter(|query| !query.is_empty()) {
@@ -115,7 +115,7 @@ pub(in crate::server) async fn object(
     let explain = move || {
         let claims = object_ref.find(&snapshot);
         let Some(ClaimRow { state, entry, .. }) = claims.first() else {
-            let ObjectRef { kind, namespace, name } = &object_ref;
+            let RequestedObject { kind, namespace, name } = &object_ref;
             let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
             let detail = format!("no watched object {} {prefix}{name}", kind.trim_end_matches('.'));
             return Problem::new(StatusCode::NOT_FOUND, detail).into_response();

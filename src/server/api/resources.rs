@@ -108,9 +108,9 @@ pub(in crate::server) async fn post_resources(
 impl ListRequest {
     fn new(query: ResourceQuery, exposed: &Exposed, caller: &Caller) -> Result<Self, Problem> {
         // Forms send empty strings for fields that the user did not fill in.
-        let non_empty = |value: Option<String>| value.filter(|value| !value.is_empty());
+        let absent_if_empty = |value: Option<String>| value.filter(|value| !value.is_empty());
         let missing = || Problem::bad_request("`namespace` is required; `*` asks for every namespace");
-        let namespace = non_empty(query.namespace).ok_or_else(missing)?;
+        let namespace = absent_if_empty(query.namespace).ok_or_else(missing)?;
         check_namespace(&namespace, exposed)?;
         caller.check_namespace(&namespace)?;
         let sort = parse_sort(query.sort.as_deref().unwrap_or("name"))?;
@@ -119,10 +119,10 @@ impl ListRequest {
             return Err(Problem::bad_request("`limit` is at least 1"));
         }
         let filter = Filter {
-            kind: non_empty(query.resource_type),
+            kind: absent_if_empty(query.resource_type),
             namespace: Some(namespace.clone()).filter(|namespace| namespace != "*"),
-            name: non_empty(query.resource_name),
-            deployment_id: non_empty(query.deployment_id),
+            name: absent_if_empty(query.resource_name),
+            deployment_id: absent_if_empty(query.deployment_id),
             ..Filter::default()
         };
         let page = Page { offset: query.offset.unwrap_or(0), limit: query.limit };

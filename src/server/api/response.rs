@@ -121,7 +121,8 @@ pub(in crate::server) async fn method_not_allowed(method: Method, uri: Uri) -> R
 pub(super) struct ETag(HeaderValue);
 
 impl ETag {
-    /// Callers who see different namespaces get different tags for the same `uri`.
+    /// Callers who see different namespaces get different tags for the same `uri`. What they see of one edition is always the same,
+    /// so neither the snapshot nor the namespaces have to be read.
     pub(super) fn new(
         exposed: &Exposed,
         caller: &Caller,
@@ -130,11 +131,7 @@ impl ETag {
         uri: &Uri,
     ) -> Self {
         let mut hasher = DefaultHasher::new();
-        (snapshot.edition, caller.values().plain, uri).hash(&mut hasher);
-        for state in &snapshot.kinds {
-            state.kind.hash(&mut hasher);
-            state.blocks.namespaces().for_each(|namespace| namespace.hash(&mut hasher));
-        }
+        (snapshot.edition, caller.visible_digest(), caller.values().plain, uri).hash(&mut hasher);
         if let Some(prices) = prices {
             let Prices { currency, cpu_core_hour, memory_gib_hour, storage_gib_month, load_balancer_hour } =
                 prices;

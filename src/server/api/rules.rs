@@ -87,8 +87,11 @@ pub(in crate::server) async fn rules(
     _: Params<NoParams>,
 ) -> Response {
     let (snapshot, now) = (caller.snapshot().await, exposed.clock.now());
-    let rules: Vec<_> =
-        snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now, true)).collect();
     let problems = exposed.team_problems();
-    json(&RulesView { total: rules.len(), rules, problems: &problems })
+    let respond = move || {
+        let rules: Vec<_> =
+            snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now, true)).collect();
+        json(&RulesView { total: rules.len(), rules, problems: &problems })
+    };
+    exposed.blocking.run(respond).await
 }

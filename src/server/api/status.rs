@@ -13,7 +13,7 @@ use super::{
     view::Word,
 };
 use crate::{
-    config::Problem,
+    config::ConfigProblem,
     engine::{BaselineState, ClusterMatch, Snapshot, WatchState},
     server::{Exposed, auth::Caller},
     types::{BaselineFault, DownReason, HealthState, Source, WatchHealth},
@@ -233,11 +233,11 @@ fn status_response(exposed: &Exposed, snapshot: &Snapshot) -> Response {
                 health: HealthView::new(health),
             })
             .collect(),
-        baselines: snapshot.baselines.iter().map(|state| BaselineView::new(state, now)).collect(),
+        baselines: snapshot.baselines.values().map(|state| BaselineView::new(state, now)).collect(),
     })
 }
 
-fn problem_views(problems: &[Problem]) -> Vec<SettingsProblemView<'_>> {
+fn problem_views(problems: &[ConfigProblem]) -> Vec<SettingsProblemView<'_>> {
     let views = problems.iter().map(|problem| SettingsProblemView {
         line: problem.position.map(|place| place.line),
         column: problem.position.map(|place| place.column),
@@ -293,7 +293,7 @@ impl<'a> BaselineView<'a> {
             chart: version.and_then(|version| version.chart.as_ref()).map(|chart| ChartView {
                 name: &chart.name,
                 version: &chart.version,
-                app_version: &chart.app_version,
+                app_version: chart.app_version.as_deref().unwrap_or_default(),
             }),
             cluster: match state.cluster_match {
                 ClusterMatch::Undecided => "undecided",

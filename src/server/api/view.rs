@@ -30,8 +30,8 @@ use crate::{
     },
     types::{
         Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Expectation, FieldClass,
-        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, ObjectKey, ObservedState, Phase,
-        ResolutionCause, Severity, Source, UnknownReason, VerdictKind,
+        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, ObjectKey, ObservedState,
+        Phase, ResolutionCause, Severity, Source, UnknownReason, ValueForm, VerdictKind,
     },
 };
 
@@ -168,9 +168,15 @@ pub(crate) struct DifferenceView<'a> {
     #[schemars(with = "FieldClass")]
     field: Option<Word<FieldClass>>,
     /// What is declared; empty where nothing is.
-    pub(crate) expected: Cow<'a, str>,
+    pub(super) expected: Cow<'a, str>,
     /// What is there; empty where nothing is.
-    pub(crate) actual: Cow<'a, str>,
+    pub(super) actual: Cow<'a, str>,
+    /// How to read `expected`: `plain` is a value as it is, `empty` an empty string, and `redacted` a digest or JSON with digests in it.
+    #[schemars(with = "ValueForm")]
+    expected_form: Option<Word<ValueForm>>,
+    /// How to read `actual`.
+    #[schemars(with = "ValueForm")]
+    actual_form: Option<Word<ValueForm>>,
     /// How bad it is.
     #[schemars(with = "Severity")]
     severity: Option<Word<Severity>>,
@@ -409,6 +415,8 @@ impl<'a> DifferenceView<'a> {
         Self {
             path: difference.finding.path.as_str().into(),
             field: Some(Word::Known(difference.finding.class)),
+            expected_form: Some(Word::Known(expected.form())),
+            actual_form: Some(Word::Known(actual.form())),
             expected: into_text(expected),
             actual: into_text(actual),
             severity: Some(Word::Known(difference.severity)),
@@ -420,6 +428,30 @@ impl<'a> DifferenceView<'a> {
             rules: AsStrings::Values(&difference.matched),
             ignored_by: difference.ignored_by.as_deref().map(Cow::Borrowed),
         }
+    }
+}
+
+impl DifferenceView<'_> {
+    pub(crate) fn expected_value(&self) -> FieldValue {
+        read_value(self.expected_form.as_ref(), &self.expected)
+    }
+
+    pub(crate) fn actual_value(&self) -> FieldValue {
+        read_value(self.actual_form.as_ref(), &self.actual)
+    }
+}
+
+fn read_value(form: Option<&Word<ValueForm>>, text: &str) -> FieldValue {
+    match form {
+        Some(Word::Known(form)) => FieldValue::read(*form, text),
+        // A form of a newer exporter. No rule must pin the text.
+        Some(Word::Other(_)) => FieldValue::PartlyRedacted(text.into()),
+        // An older exporter does not send the form. Its digests and its plain texts look alike.
+        None => match KeyedDigest::parse(text) {
+            Some(digest) => FieldValue::Redacted(digest),
+            None if text == FieldValue::EMPTY => FieldValue::Plain(Box::default()),
+            None => FieldValue::non_empty(text),
+        },
     }
 }
 
@@ -450,7 +482,7 @@ macro_rules! closed_set_schemas {
 }
 
 closed_set_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
-closed_set_schemas!(Source, UnknownReason, VerdictKind);
+closed_set_schemas!(Source, UnknownReason, ValueForm, VerdictKind);
 
 // A word of a closed set. A response of a newer exporter may have words that this program does not know. This is no doc
 // comment because it would become a description in `/openapi.json`.
@@ -513,5 +545,83 @@ impl<T: Display> AsStrings<'_, T> {
             Self::Values(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             Self::Texts(texts) => texts.join(", "),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::{DifferenceView, FieldClass, FieldValue, ValueRedactor};
+    use crate::{server::query::difference_fixture, types::RedactionKey};
+
+    fn value() -> impl Strategy<Value = FieldValue> {
+        let digest = |value: &str| RedactionKey::new([1; 32]).digest(value.as_bytes());
+        prop_oneof![
+            Just(FieldValue::Absent),
+            Just(FieldValue::Null),
+            Just(FieldValue::Plain("".into())),
+            Just(FieldValue::Plain("null".into())),
+            Just(FieldValue::Plain("\"\"".into())),
+            any::<String>().prop_map(|text| FieldValue::Plain(text.into())),
+            "[\u{0}-\u{1f}]{1,3}".prop_map(|text| FieldValue::Plain(text.into())),
+            "[a-b]".prop_map(move |value| FieldValue::Plain(digest(&value).to_string().into())),
+            "[a-b]".prop_map(move |value| FieldValue::Redacted(digest(&value))),
+            "[a-b]".prop_map(move |value| FieldValue::PartlyRedacted(
+                format!("[\"{}\"]", digest(&value)).into()
+            )),
+        ]
+    }
+
+    /// The JSON of a difference with these values, as a trusted caller gets it.
+    fn json(expected: &FieldValue, actual: &FieldValue) -> Value {
+        let mut difference = difference_fixture(FieldClass::Image, "spec.a", "", "");
+        (difference.finding.expected, difference.finding.actual) = (expected.clone(), actual.clone());
+        let redactor = ValueRedactor::with_plain_values(RedactionKey::new([2; 32]));
+        serde_json::to_value(DifferenceView::new(&difference, &redactor)).unwrap()
+    }
+
+    fn read(json: &Value) -> (FieldValue, FieldValue) {
+        let view: DifferenceView<'_> = serde_json::from_str(&json.to_string()).unwrap();
+        (view.expected_value(), view.actual_value())
+    }
+
+    proptest! {
+        #[test]
+        fn values_of_a_response_read_back_as_themselves(expected in value(), actual in value()) {
+            let json = json(&expected, &actual);
+            if expected == actual || expected.text() != actual.text() {
+                prop_assert_eq!(read(&json), (expected, actual));
+            } else {
+                // Both are redacted where the texts do not tell them apart.
+                prop_assert_ne!(&json["expected"], &json["actual"]);
+                let key = RedactionKey::new([2; 32]);
+                prop_assert_eq!(read(&json), (expected.redacted(&key), actual.redacted(&key)));
+            }
+        }
+
+        #[test]
+        fn response_without_forms_is_read_by_its_texts(value in value()) {
+            let mut json = json(&value, &FieldValue::Absent);
+            for name in ["expectedForm", "actualForm"] {
+                assert!(json.as_object_mut().unwrap().remove(name).is_some());
+            }
+            let (read, absent) = read(&json);
+            prop_assert_eq!(absent, FieldValue::Absent);
+            prop_assert_eq!(read.text(), value.text());
+            // The text of a digest is never taken for a value that a rule may pin.
+            if let FieldValue::Redacted(_) = value {
+                prop_assert_eq!(read, value);
+            }
+        }
+    }
+
+    #[test]
+    fn value_of_an_unknown_form_is_shown_and_not_pinned() {
+        let mut json = json(&FieldValue::Absent, &FieldValue::non_empty("x"));
+        json["actualForm"] = "encrypted".into();
+        let (_, actual) = read(&json);
+        assert_eq!((&*actual.text(), actual.value_digest()), ("x", None));
     }
 }

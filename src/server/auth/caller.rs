@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     engine::{KindState, Snapshot},
-    server::{Exposed, Protection, api::Problem, redaction::ValueRedactor},
+    server::{Exposed, Protection, api::Problem, http::QueueTime, redaction::ValueRedactor},
     types::{Kind, WatchSpec},
 };
 
@@ -85,6 +85,11 @@ impl Caller {
         snapshot.kinds.iter().filter(is_hidden).map(|state| state.kind.clone()).collect()
     }
 
+    /// Differs between callers who see different namespaces; none if everything is visible.
+    pub(in crate::server) fn visible_digest(&self) -> Option<u64> {
+        self.visible.as_ref().map(|visible| visible.digest())
+    }
+
     /// Whether everything is visible, cluster-scoped objects included.
     pub(in crate::server) fn sees_everything(&self) -> bool {
         self.visible.is_none()
@@ -115,9 +120,12 @@ impl FromRequestParts<Arc<Exposed>> for Caller {
             Identity::Account(account, deadline) => {
                 let Some(reviews) = &exposed.auth.0.reviews else { return Err(namespace_forbidden("*")) };
                 let snapshot = exposed.state.snapshot();
-                let (key, deadline) = (&exposed.redaction_key, *deadline);
+                // The wait for other large responses does not count.
+                let queued = parts.extensions.get::<QueueTime>().map_or(Duration::ZERO, |queued| queued.0);
+                let (key, deadline) = (&exposed.redaction_key, *deadline + queued);
                 let requested = requested_namespace(parts).await;
-                let authorizer = Authorizer { reviews, key, account, deadline };
+                let pool = &exposed.blocking;
+                let authorizer = Authorizer { reviews, key, account, deadline, pool };
                 let visible = VisibleScopes::review(&authorizer, &snapshot, requested.as_deref()).await?;
                 // The same answer whether or not the namespace exists. Before the first list there is nothing to hide.
                 if let Some(name) =

@@ -14,7 +14,7 @@ use kube::Client;
 use tokio_rustls::rustls::ServerConfig;
 
 use self::{passwords::Passwords, reviews::Reviews, visible_scopes::ScopedSnapshots, web_config::Web};
-use crate::config::{ClientCertificates, Problem};
+use crate::config::{ClientCertificates, ConfigProblem};
 
 pub(super) use self::{
     caller::{BodyNamespace, Caller},
@@ -67,7 +67,7 @@ impl Auth {
     }
 
     /// The web configuration file, if there is one, and its current problems.
-    pub(super) fn web_file(&self) -> Option<(&Path, Arc<[Problem]>)> {
+    pub(super) fn web_file(&self) -> Option<(&Path, Arc<[ConfigProblem]>)> {
         self.0.web.as_ref().map(|web| (web.path(), web.current().problems))
     }
 

@@ -71,6 +71,28 @@ pub(super) enum Permission<'a> {
     List { kind: &'a Kind, namespace: Option<&'a str> },
 }
 
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error("{}", message(source))]
+    Client {
+        #[from]
+        source: kube::Error,
+    },
+    /// Without the error of the parser, which may quote the token.
+    #[error("the response is not a review")]
+    Malformed,
+}
+
+/// The message of the API server without the rest of its status, or else that of the client.
+fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
 /// Only the status of a review is read; the rest of it repeats the request.
 #[derive(Deserialize)]
 struct Review<S> {
@@ -135,16 +157,12 @@ impl Reviews {
         let request = Request::post(path).header("content-type", "application/json").body(body);
         let (client, last_warning) = (self.client.clone(), self.last_warning.clone());
         async move {
-            // As text: kube logs a body that it cannot parse, and this one repeats the token.
-            let response = match request {
-                Ok(request) => client.request_text(request).await.map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
+            let review = async {
+                // As text: kube logs a body that it cannot parse, and this one repeats the token.
+                let text = client.request_text(request?).await?;
+                serde_json::from_str::<Review<S>>(&text).map_err(|_| ReviewError::Malformed)
             };
-            let review = response.and_then(|text| {
-                let parsed = serde_json::from_str::<Review<S>>(&text);
-                parsed.map_err(|_| "the response is not a review".to_owned())
-            });
-            review.map(|review| review.status.unwrap_or_default()).map_err(|error| {
+            review.await.map(|review| review.status.unwrap_or_default()).map_err(|error| {
                 warn_at_intervals(&last_warning, path, &error);
                 ReviewUnavailable
             })
@@ -185,16 +203,16 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a review has only string keys")
 }
 
-fn warn_at_intervals(last_warning: &Mutex<Option<Instant>>, path: &str, error: &str) {
+fn warn_at_intervals(last_warning: &Mutex<Option<Instant>>, path: &str, error: &ReviewError) {
     let mut last_warning = last_warning.lock().unwrap_or_else(PoisonError::into_inner);
     if last_warning.is_some_and(|last| last.elapsed() < WARNING_INTERVAL) {
-        debug!(path, error, "cannot create review");
+        debug!(path, %error, "cannot create review");
         return;
     }
     *last_warning = Some(Instant::now());
     warn!(
         path,
-        error,
+        %error,
         "cannot create reviews: clients without a cached review are denied; allow the exporter's service account `create` on tokenreviews and subjectaccessreviews"
     );
 }

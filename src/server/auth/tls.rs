@@ -17,14 +17,14 @@ use tokio_rustls::rustls::{
 };
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-use crate::config::{ClientCertificates, Pem, Problem, TlsSettings, read_small_file};
+use crate::config::{ClientCertificates, ConfigProblem, Pem, TlsSettings, read_small_file};
 
 /// A problem of a key of `tls_server_config`.
-fn invalid(key: &str, message: impl Display) -> Problem {
-    Problem { key: format!("tls_server_config.{key}").into(), ..Problem::whole(message) }
+fn invalid(key: &str, message: impl Display) -> ConfigProblem {
+    ConfigProblem { key: format!("tls_server_config.{key}").into(), ..ConfigProblem::whole(message) }
 }
 
-fn read_pem(key: &'static str, pem: &Pem) -> Result<String, Problem> {
+fn read_pem(key: &'static str, pem: &Pem) -> Result<String, ConfigProblem> {
     match pem {
         Pem::Text(text) => Ok(text.to_string()),
         Pem::File(path) => {
@@ -35,7 +35,7 @@ fn read_pem(key: &'static str, pem: &Pem) -> Result<String, Problem> {
 }
 
 /// At least one certificate.
-fn certificates(key: &'static str, pem: &Pem) -> Result<Vec<CertificateDer<'static>>, Problem> {
+fn certificates(key: &'static str, pem: &Pem) -> Result<Vec<CertificateDer<'static>>, ConfigProblem> {
     let text = read_pem(key, pem)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let found = found.map_err(|error| invalid(key, format!("not valid PEM: {error}")))?;
@@ -46,7 +46,7 @@ fn certificates(key: &'static str, pem: &Pem) -> Result<Vec<CertificateDer<'stat
 }
 
 /// The server certificate with its private key.
-pub(super) fn identity(settings: &TlsSettings) -> Result<Arc<CertifiedKey>, Problem> {
+pub(super) fn identity(settings: &TlsSettings) -> Result<Arc<CertifiedKey>, ConfigProblem> {
     let chain = certificates("cert_file", &settings.certificate)?;
     let text = read_pem("key_file", &settings.key)?;
     // Without the parser's message, which might quote the key.
@@ -59,7 +59,7 @@ pub(super) fn identity(settings: &TlsSettings) -> Result<Arc<CertifiedKey>, Prob
 pub(super) fn server_config(
     settings: &TlsSettings,
     identity: &CertifiedKey,
-) -> Result<ServerConfig, Problem> {
+) -> Result<ServerConfig, ConfigProblem> {
     let provider = Arc::new(provider(settings)?);
     let versions = [(settings.tls12, &TLS12), (settings.tls13, &TLS13)];
     let versions: Vec<_> =
@@ -82,7 +82,7 @@ pub(super) fn server_config(
 }
 
 /// The configured cipher suites and curves that rustls supports. TLS 1.3 suites are always enabled, as in Go.
-fn provider(settings: &TlsSettings) -> Result<CryptoProvider, Problem> {
+fn provider(settings: &TlsSettings) -> Result<CryptoProvider, ConfigProblem> {
     let mut provider = default_provider();
     if !settings.cipher_suites.is_empty() {
         let is_tls13 = |suite: &&SupportedCipherSuite| matches!(suite, SupportedCipherSuite::Tls13(_));
@@ -124,7 +124,7 @@ fn provider(settings: &TlsSettings) -> Result<CryptoProvider, Problem> {
 fn client_verifier(
     settings: &TlsSettings,
     provider: &Arc<CryptoProvider>,
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, Problem> {
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, ConfigProblem> {
     let mode = settings.client_certificates;
     if mode == ClientCertificates::NotRequested {
         return Ok(None);

@@ -1,7 +1,8 @@
 //! Which objects an account may see: those of kinds that it may list, in namespaces where it may list them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -14,10 +15,9 @@ use super::{
     reviews::{Account, Permission, ReviewUnavailable, Reviews},
 };
 use crate::{
-    config::is_namespace,
     engine::Snapshot,
-    server::api::Problem,
-    types::{Kind, RedactionKey, Scope, WatchSpec},
+    server::{BlockingPool, api::Problem},
+    types::{GroupKind, Kind, RedactionKey, Scope, WatchSpec, is_namespace},
 };
 
 /// Concurrent reviews for one request.
@@ -33,69 +33,119 @@ pub(super) struct Authorizer<'a> {
     pub(super) key: &'a RedactionKey,
     pub(super) account: &'a Account,
     pub(super) deadline: Instant,
+    pub(super) pool: &'a BlockingPool,
 }
 
 /// A kind in one namespace, or in all of them.
-type KindScope = (Arc<Kind>, Option<Box<str>>);
+struct ListedScope {
+    kind: Arc<Kind>,
+    namespace: Option<Box<str>>,
+}
 
 impl Authorizer<'_> {
-    async fn may_list_all(&self, scopes: Vec<KindScope>) -> Result<Vec<(KindScope, bool)>, Problem> {
+    async fn may_list_all(&self, scopes: Vec<ListedScope>) -> Result<Vec<(ListedScope, bool)>, Problem> {
         let reviews = stream::iter(scopes).map(|scope| self.may_list(scope));
         reviews.buffered(CONCURRENT_REVIEWS).try_collect().await.map_err(review_unavailable)
     }
 
-    async fn may_list(&self, (kind, namespace): KindScope) -> Result<(KindScope, bool), ReviewUnavailable> {
+    async fn may_list(&self, scope: ListedScope) -> Result<(ListedScope, bool), ReviewUnavailable> {
         // A cached review is ready at once, so thousands of them would occupy the thread.
         consume_budget().await;
-        let permission = Permission::List { kind: &kind, namespace: namespace.as_deref() };
+        let permission = Permission::List { kind: &scope.kind, namespace: scope.namespace.as_deref() };
         let allowed = self.reviews.is_allowed(self.key, self.account, permission, self.deadline).await?;
-        Ok(((kind, namespace), allowed))
+        Ok((scope, allowed))
     }
 }
 
-/// The namespaces in which a caller may see objects, by group and kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct VisibleScopes(BTreeMap<Box<str>, BTreeMap<Box<str>, Scope>>);
+/// The namespaces in which a caller may see objects.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct VisibleScopes {
+    /// Computed once: a caller may see thousands of namespaces.
+    digest: u64,
+    /// Sorted by kind.
+    scopes: Vec<VisibleScope>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct VisibleScope {
+    kind: GroupKind,
+    scope: Scope,
+}
+
+impl Hash for VisibleScopes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
+}
+
+impl Default for VisibleScopes {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
 
 impl VisibleScopes {
+    fn new(mut scopes: Vec<VisibleScope>) -> Self {
+        scopes.sort_by(|one, other| one.kind.cmp(&other.kind));
+        let mut hasher = DefaultHasher::new();
+        scopes.hash(&mut hasher);
+        Self { digest: hasher.finish(), scopes }
+    }
+
     /// Reviews each kind for all namespaces, and for single namespaces only if that is denied. A request that names a namespace
     /// needs no review of any other.
     pub(super) async fn review(
         authorizer: &Authorizer<'_>,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         requested: Option<&str>,
     ) -> Result<Self, Problem> {
-        let kinds: Vec<_> = snapshot.kinds.iter().map(|state| (state.kind.clone(), None)).collect();
-        let mut visible = Self::default();
-        let mut single = Vec::new();
-        for ((kind, _), allowed) in authorizer.may_list_all(kinds).await? {
+        let kinds = snapshot.kinds.iter();
+        let kinds = kinds.map(|state| ListedScope { kind: state.kind.clone(), namespace: None }).collect();
+        let mut visible = Vec::new();
+        let mut add = |kind: &Kind, scope: Scope| {
+            visible.push(VisibleScope { kind: kind.group_kind().into_owned(), scope });
+        };
+        let mut denied = Vec::new();
+        for (ListedScope { kind, .. }, allowed) in authorizer.may_list_all(kinds).await? {
             if allowed {
-                visible.add(&kind, &Scope::default());
+                add(&kind, Scope::default());
             } else if kind.namespaced {
-                let namespaces = requested.map_or_else(|| namespaces(snapshot, &kind), valid_namespace);
-                single.extend(namespaces.into_iter().map(|namespace| (kind.clone(), Some(namespace))));
+                denied.push(kind);
             }
         }
+        let single: Vec<ListedScope> = match requested {
+            Some(name) if is_namespace(name) => {
+                denied.into_iter().map(|kind| ListedScope { kind, namespace: Some(name.into()) }).collect()
+            }
+            None if !denied.is_empty() => {
+                let snapshot = snapshot.clone();
+                authorizer.pool.run(move || namespaces_to_review(&snapshot, &denied)).await
+            }
+            Some(_) | None => Vec::new(),
+        };
         if single.len() > MAX_NAMESPACE_REVIEWS {
             let detail = "this account may list single namespaces only, and there are too many to review them all; select one with `namespace`";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
-        for ((kind, namespace), allowed) in authorizer.may_list_all(single).await? {
-            if let Some(namespace) = namespace.filter(|_| allowed) {
-                visible.add(&kind, &Scope::In([namespace].into()));
+        let reviewed = authorizer.may_list_all(single).await?;
+        for of_kind in reviewed.chunk_by(|(one, _), (next, _)| Arc::ptr_eq(&one.kind, &next.kind)) {
+            let allowed = of_kind.iter().filter(|(_, allowed)| *allowed);
+            let names: BTreeSet<Box<str>> =
+                allowed.filter_map(|(scope, _)| scope.namespace.clone()).collect();
+            if let Some((ListedScope { kind, .. }, _)) = of_kind.first().filter(|_| !names.is_empty()) {
+                add(kind, Scope::In(names));
             }
         }
-        Ok(visible)
+        Ok(Self::new(visible))
     }
 
-    fn add(&mut self, kind: &Kind, more: &Scope) {
-        let kinds = self.0.entry(kind.group.clone()).or_default();
-        let scope = kinds.entry(kind.kind.clone()).or_insert_with(Scope::nothing);
-        *scope = &*scope | more;
+    pub(super) fn digest(&self) -> u64 {
+        self.digest
     }
 
     pub(super) fn scope_of(&self, kind: &Kind) -> Option<&Scope> {
-        self.0.get(&kind.group)?.get(&kind.kind)
+        let at = self.scopes.binary_search_by(|visible| visible.kind.as_deref().cmp(&kind.group_kind()));
+        at.ok().map(|at| &self.scopes[at].scope)
     }
 
     /// Whether all objects of a watch are visible, or all of its objects in one namespace.
@@ -109,29 +159,45 @@ impl VisibleScopes {
 
     /// Whether any kind is visible in a namespace.
     pub(super) fn includes_namespace(&self, namespace: &str) -> bool {
-        self.0.values().flat_map(BTreeMap::values).any(|scope| scope.has(namespace))
+        self.scopes.iter().any(|visible| visible.scope.has(namespace))
     }
 }
 
-fn valid_namespace(name: &str) -> BTreeSet<Box<str>> {
-    Some(name).filter(|name| is_namespace(name)).map(Into::into).into_iter().collect()
-}
-
-/// The namespaces in which a kind has objects now, had some in the history, or is watched.
-fn namespaces(snapshot: &Snapshot, kind: &Kind) -> BTreeSet<Box<str>> {
-    let states = || snapshot.kinds.iter().filter(|state| state.kind.is_same_type(kind));
-    let current = states().flat_map(|state| state.blocks.namespaces());
-    let watched =
-        states().flat_map(|state| state.watches.iter()).filter_map(|watch| watch.spec.namespace.as_deref());
-    let keys = snapshot.history.newest_first().map(|transition| &transition.key);
-    let past = keys.filter(|key| key.kind.is_same_type(kind)).map(|key| &*key.namespace);
-    let names: BTreeSet<&str> = current.chain(watched).chain(past).filter(|name| !name.is_empty()).collect();
-    names.into_iter().map(Into::into).collect()
+/// The namespaces in which each of these kinds has objects now, had some in the history, or is watched. At most one more than
+/// are reviewed.
+fn namespaces_to_review(snapshot: &Snapshot, kinds: &[Arc<Kind>]) -> Vec<ListedScope> {
+    let mut names: HashMap<GroupKind<&str>, BTreeSet<&str>> =
+        kinds.iter().map(|kind| (kind.group_kind(), BTreeSet::new())).collect();
+    for state in &snapshot.kinds {
+        if let Some(names) = names.get_mut(&state.kind.group_kind()) {
+            names.extend(state.blocks.namespaces());
+            names.extend(state.watches.iter().filter_map(|watch| watch.spec.namespace.as_deref()));
+        }
+    }
+    for key in snapshot.history.newest_first().map(|transition| &transition.key) {
+        if let Some(names) = names.get_mut(&key.kind.group_kind()) {
+            names.insert(&key.namespace);
+        }
+    }
+    let of_kind = |kind: &Arc<Kind>| {
+        let (kind, names) = (kind.clone(), names.get(&kind.group_kind()));
+        let names = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let scope = |name: &&str| ListedScope { kind: kind.clone(), namespace: Some((*name).into()) };
+        names.map(scope).collect::<Vec<_>>()
+    };
+    kinds.iter().flat_map(of_kind).take(MAX_NAMESPACE_REVIEWS + 1).collect()
 }
 
 /// The newest snapshot as callers with the same visible scopes see it, so that they share one copy.
 #[derive(Debug, Default)]
-pub(super) struct ScopedSnapshots(Mutex<HashMap<Arc<VisibleScopes>, ScopedSnapshot>>);
+pub(super) struct ScopedSnapshots(Mutex<ScopedCache>);
+
+#[derive(Debug, Default)]
+struct ScopedCache {
+    by_scopes: HashMap<Arc<VisibleScopes>, ScopedSnapshot>,
+    /// Snapshots that are not cached, which handlers may hold. So a handler never drops the last reference: that takes long.
+    replaced: Vec<Arc<Snapshot>>,
+}
 
 #[derive(Debug)]
 struct ScopedSnapshot {
@@ -141,10 +207,11 @@ struct ScopedSnapshot {
 
 impl ScopedSnapshots {
     /// The visible part of a snapshot. If nothing visible changed it keeps its numbers, so that they reveal no change elsewhere.
+    /// Runs off the threads that serve requests.
     pub(super) fn get(&self, snapshot: &Arc<Snapshot>, visible: &Arc<VisibleScopes>) -> Arc<Snapshot> {
         let is_current = |cached: &ScopedSnapshot| std::ptr::eq(cached.of.as_ptr(), Arc::as_ptr(snapshot));
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let previous = match lock().get(visible) {
+        let previous = match lock().by_scopes.get(visible) {
             Some(cached) if is_current(cached) => return cached.scoped.clone(),
             cached => cached.map(|cached| cached.scoped.clone()),
         };
@@ -153,14 +220,73 @@ impl ScopedSnapshots {
             (scoped.sequence, scoped.edition) = (previous.sequence, previous.edition);
         }
         let scoped = Arc::new(scoped);
-        let mut cache = lock();
-        if cache.len() >= CACHED_SNAPSHOTS {
-            cache.retain(|_, cached| cached.of.strong_count() > 0);
-        }
-        if cache.len() < CACHED_SNAPSHOTS || cache.contains_key(visible) {
-            let cached = ScopedSnapshot { of: Arc::downgrade(snapshot), scoped: scoped.clone() };
-            cache.insert(visible.clone(), cached);
-        }
+        let new = ScopedSnapshot { of: Arc::downgrade(snapshot), scoped: scoped.clone() };
+        let unread = lock().insert(visible, new);
+        // After the lock is released.
+        drop(unread);
         scoped
+    }
+}
+
+impl ScopedCache {
+    /// Returns replaced snapshots that no handler holds any more.
+    fn insert(&mut self, visible: &Arc<VisibleScopes>, new: ScopedSnapshot) -> Vec<Arc<Snapshot>> {
+        if self.by_scopes.len() >= CACHED_SNAPSHOTS {
+            let outdated = self.by_scopes.extract_if(|_, cached| cached.of.strong_count() == 0);
+            self.replaced.extend(outdated.map(|(_, cached)| cached.scoped));
+        }
+        if self.by_scopes.len() < CACHED_SNAPSHOTS || self.by_scopes.contains_key(visible) {
+            let replaced = self.by_scopes.insert(visible.clone(), new);
+            self.replaced.extend(replaced.map(|cached| cached.scoped));
+        } else {
+            self.replaced.push(new.scoped);
+        }
+        self.replaced.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, PoisonError};
+
+    use super::{CACHED_SNAPSHOTS, GroupKind, ScopedSnapshots, VisibleScope, VisibleScopes};
+    use crate::{engine::Snapshot, types::Scope};
+
+    fn visible(namespace: &str) -> Arc<VisibleScopes> {
+        let scope = Scope::In([namespace.into()].into());
+        let kind = GroupKind::new("apps", "Deployment").into_owned();
+        Arc::new(VisibleScopes::new(vec![VisibleScope { kind, scope }]))
+    }
+
+    #[test]
+    fn handler_never_drops_the_last_reference_to_a_snapshot() {
+        let snapshots = ScopedSnapshots::default();
+        let newest = || Arc::new(Snapshot::default());
+        let held = snapshots.get(&newest(), &visible("shop"));
+        snapshots.get(&newest(), &visible("shop"));
+        let weak = Arc::downgrade(&held);
+        drop(held);
+        assert!(weak.strong_count() > 0, "it is replaced, but not dropped yet");
+        snapshots.get(&newest(), &visible("shop"));
+        assert_eq!(weak.strong_count(), 0);
+
+        // Snapshots that find no room are not cached.
+        let current = newest();
+        for number in 0..CACHED_SNAPSHOTS {
+            snapshots.get(&current, &visible(&format!("team-{number}")));
+        }
+        let held = snapshots.get(&current, &visible("another"));
+        assert_eq!(Arc::strong_count(&held), 2);
+        drop(held);
+        snapshots.get(&current, &visible("another"));
+        let cache = snapshots.0.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!((cache.by_scopes.len(), cache.replaced.len()), (CACHED_SNAPSHOTS, 1));
+    }
+
+    #[test]
+    fn digest_depends_on_the_visible_namespaces() {
+        assert_eq!(visible("shop").digest(), visible("shop").digest());
+        assert_ne!(visible("shop").digest(), visible("attic").digest());
+        assert_ne!(visible("shop").digest(), VisibleScopes::default().digest());
     }
 }

@@ -11,8 +11,8 @@ use tracing::{info, warn};
 
 use super::tls::{identity, server_config};
 use crate::config::{
-    ClientCertificates, FileVersion, Problem, RateLimit, TlsSettings, WebSettings, load_web, read_small_file,
-    with_positions,
+    ClientCertificates, ConfigProblem, FileVersion, RateLimit, TlsSettings, WebSettings, load_web,
+    read_small_file, with_positions,
 };
 
 #[derive(Debug)]
@@ -40,11 +40,11 @@ pub(in crate::server) struct Web {
     /// The file, or a file that it names, is invalid: every guarded request is refused.
     pub(super) closed: bool,
     /// Why requests are refused, or why older settings are still in force.
-    pub(super) problems: Arc<[Problem]>,
+    pub(super) problems: Arc<[ConfigProblem]>,
 }
 
 impl WebConfig {
-    pub fn open(path: &Path, by_token: bool) -> Result<Self, Vec<Problem>> {
+    pub fn open(path: &Path, by_token: bool) -> Result<Self, Vec<ConfigProblem>> {
         let mut loader = Loader::new(path);
         let web = loader.load(by_token, &Web::default())?;
         if !loader.outdated.is_empty() {
@@ -118,7 +118,7 @@ struct Loader<'a> {
     text: String,
     versions: Vec<(PathBuf, Option<FileVersion>)>,
     /// Why a previous value stays in force.
-    outdated: Vec<Problem>,
+    outdated: Vec<ConfigProblem>,
 }
 
 impl<'a> Loader<'a> {
@@ -128,14 +128,14 @@ impl<'a> Loader<'a> {
         Self { path, text: String::new(), versions, outdated: Vec::new() }
     }
 
-    fn load(&mut self, by_token: bool, previous: &Web) -> Result<Web, Vec<Problem>> {
-        let unreadable = |error| vec![Problem::whole(format!("cannot be read: {error}"))];
+    fn load(&mut self, by_token: bool, previous: &Web) -> Result<Web, Vec<ConfigProblem>> {
+        let unreadable = |error| vec![ConfigProblem::whole(format!("cannot be read: {error}"))];
         self.text = read_small_file(self.path).map_err(unreadable)?;
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let settings = load_web(&self.text, folder)?;
         if by_token && !settings.users.is_empty() {
             let message = "cannot be combined with --web.auth kubernetes; remove one of them";
-            let problem = Problem { key: "basic_auth_users".into(), ..Problem::whole(message) };
+            let problem = ConfigProblem { key: "basic_auth_users".into(), ..ConfigProblem::whole(message) };
             return Err(with_positions(&self.text, vec![problem]));
         }
         let settings = self.keep_restrictions(settings, previous);
@@ -149,7 +149,7 @@ impl<'a> Loader<'a> {
     fn keep_restrictions(&mut self, mut settings: WebSettings, previous: &Web) -> WebSettings {
         let mut keep = |key: &str, what: &str| {
             let message = format!("{what} until a restart: the file may be truncated");
-            self.outdated.push(Problem { key: key.into(), ..Problem::whole(message) });
+            self.outdated.push(ConfigProblem { key: key.into(), ..ConfigProblem::whole(message) });
         };
         if settings.users.is_empty() && !previous.settings.users.is_empty() {
             keep("basic_auth_users", "empty; the previous users stay in force");
@@ -173,7 +173,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Keeps the previous server certificate if the new one is invalid: it grants no client more access.
-    fn load_tls(&mut self, settings: WebSettings, previous: &Web) -> Result<Web, Problem> {
+    fn load_tls(&mut self, settings: WebSettings, previous: &Web) -> Result<Web, ConfigProblem> {
         let Some(tls) = &settings.tls else {
             return Ok(Web { settings: Arc::new(settings), ..Web::default() });
         };

@@ -1,31 +1,39 @@
-//! Open connections, and which of them is evicted when there are too many.
+//! Open connections and large responses, and which connection is evicted when there are too many.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
 /// A new connection above the limit evicts the connection that is idle for longest, or else the one that has been reading a response
 /// for longest. So neither idle nor slow clients can lock others out. The new connection waits only while every other one runs a
 /// handler or is an event stream.
+///
+/// Large responses have a limit of their own, because each holds its data until the client has read it.
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     limit: usize,
+    large_limit: usize,
     open: Arc<Mutex<OpenConnections>>,
     /// Notified when a connection becomes evictable or closes.
     changed: Arc<Notify>,
+    /// Notified when a large response begins to be sent or ends.
+    large_changed: Arc<Notify>,
     /// Counts evicted connections that are not closed yet, too: each of them is an open file.
     permits: Arc<Semaphore>,
 }
 
 /// Evicted connections that are not closed yet, and the one that waits.
 const CLOSING: usize = 8;
+/// A client that has been reading a large response for this long may be evicted for another one.
+const SLOW_READER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct OpenConnections {
@@ -36,6 +44,8 @@ struct OpenConnections {
 #[derive(Debug)]
 struct OpenConnection {
     activity: Activity,
+    /// The response is, or will be, a large one.
+    is_large: bool,
     evicted: CancellationToken,
 }
 
@@ -43,6 +53,8 @@ struct OpenConnection {
 enum Activity {
     /// No complete request has arrived since then.
     Idle(Instant),
+    /// The request has been waiting since then until its large response may be generated.
+    Queued(Instant),
     /// A handler runs.
     Handling,
     /// The client has been reading a response since then.
@@ -69,9 +81,10 @@ pub(super) struct ActiveRequest(Arc<Connection>);
 pub(in crate::server) struct UnendingResponse;
 
 impl Connections {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, large_limit: usize) -> Self {
         let permits = Arc::new(Semaphore::new(limit.saturating_add(CLOSING)));
-        Self { limit, open: Arc::default(), changed: Arc::default(), permits }
+        let (changed, large_changed) = Default::default();
+        Self { limit, large_limit, open: Arc::default(), changed, large_changed, permits }
     }
 
     /// Waits until another connection may be accepted.
@@ -92,10 +105,11 @@ impl Connections {
     fn try_register(&self) -> Option<(u64, CancellationToken)> {
         let mut open = self.lock();
         if open.by_id.len() >= self.limit {
-            // Idle connections come before slow readers, however long they are idle.
+            // Idle connections come before queued ones and these before slow readers, however long they are idle.
             let order = |(id, open): (&u64, &OpenConnection)| match open.activity {
                 Activity::Idle(since) => Some((0, since, *id)),
-                Activity::Responding(since) => Some((1, since, *id)),
+                Activity::Queued(since) => Some((1, since, *id)),
+                Activity::Responding(since) => Some((2, since, *id)),
                 Activity::Handling | Activity::Streaming => None,
             };
             let (_, _, id) = open.by_id.iter().filter_map(order).min()?;
@@ -105,10 +119,33 @@ impl Connections {
         }
         open.last_id += 1;
         let (id, evicted) = (open.last_id, CancellationToken::new());
-        let connection =
-            OpenConnection { activity: Activity::Idle(Instant::now()), evicted: evicted.clone() };
-        open.by_id.insert(id, connection);
+        let activity = Activity::Idle(Instant::now());
+        open.by_id.insert(id, OpenConnection { activity, is_large: false, evicted: evicted.clone() });
         Some((id, evicted))
+    }
+
+    /// Marks the response of a connection as a large one, if the limit allows it or a slow reader can be evicted. Otherwise returns
+    /// when the next reader becomes slow, if one reads.
+    fn try_start_large(&self, id: u64) -> Result<(), Option<Instant>> {
+        let mut open = self.lock();
+        let large = open.by_id.iter().filter(|(_, open)| open.is_large);
+        if large.clone().count() >= self.large_limit {
+            let reading = large.filter_map(|(id, open)| match open.activity {
+                Activity::Responding(since) => Some((since + SLOW_READER, *id)),
+                Activity::Idle(_) | Activity::Queued(_) | Activity::Handling | Activity::Streaming => None,
+            });
+            let (slow_at, slowest) = reading.min().ok_or(None)?;
+            if slow_at > Instant::now() {
+                return Err(Some(slow_at));
+            }
+            if let Some(connection) = open.by_id.remove(&slowest) {
+                connection.evicted.cancel();
+            }
+        }
+        if let Some(connection) = open.by_id.get_mut(&id) {
+            (connection.activity, connection.is_large) = (Activity::Handling, true);
+        }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenConnections> {
@@ -128,11 +165,17 @@ impl Connection {
     }
 
     fn set(&self, activity: Activity) {
+        let is_idle = matches!(activity, Activity::Idle(_));
+        let mut was_large = false;
         if let Some(open) = self.connections.lock().by_id.get_mut(&self.id) {
-            open.activity = activity;
+            was_large = open.is_large;
+            (open.activity, open.is_large) = (activity, was_large && !is_idle);
         }
         if !matches!(activity, Activity::Handling | Activity::Streaming) {
             self.connections.changed.notify_one();
+            if was_large {
+                self.connections.large_changed.notify_one();
+            }
         }
     }
 }
@@ -140,6 +183,19 @@ impl Connection {
 impl ActiveRequest {
     pub(super) fn start_handler(&self) {
         self.0.set(Activity::Handling);
+    }
+
+    /// Waits until the response may be a large one.
+    pub(super) async fn start_large(&self) {
+        let Connection { connections, id, .. } = &*self.0;
+        self.0.set(Activity::Queued(Instant::now()));
+        while let Err(slow_at) = connections.try_start_large(*id) {
+            let changed = connections.large_changed.notified();
+            match slow_at {
+                Some(at) => drop(timeout_at(at, changed).await),
+                None => changed.await,
+            }
+        }
     }
 
     pub(super) fn start_response(&self, stream: Option<&UnendingResponse>) {
@@ -150,8 +206,11 @@ impl ActiveRequest {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.connections.lock().by_id.remove(&self.id);
+        let open = self.connections.lock().by_id.remove(&self.id);
         self.connections.changed.notify_one();
+        if open.is_none_or(|open| open.is_large) {
+            self.connections.large_changed.notify_one();
+        }
     }
 }
 
@@ -165,9 +224,9 @@ impl Drop for ActiveRequest {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use tokio::time::{advance, timeout};
+    use tokio::time::{Instant, advance, timeout};
 
-    use super::{ActiveRequest, CLOSING, Connection, Connections, UnendingResponse};
+    use super::{ActiveRequest, CLOSING, Connection, Connections, SLOW_READER, UnendingResponse};
 
     async fn register(connections: &Connections) -> Arc<Connection> {
         let permit = connections.acquire().await;
@@ -182,7 +241,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn longest_idle_connection_is_evicted_and_running_requests_are_not() {
-        let connections = Connections::new(3);
+        let connections = Connections::new(3, 1);
         let mut open = Vec::new();
         for _ in 0..3 {
             open.push(register(&connections).await);
@@ -200,7 +259,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn new_connection_waits_while_every_other_one_runs_a_handler() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, 1);
         let busy = register(&connections).await;
         let request = handle_request(&busy);
         let permit = connections.acquire().await;
@@ -214,7 +273,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn incomplete_request_counts_as_idle() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, 1);
         let incomplete = register(&connections).await;
         let _request = incomplete.start_request();
         register(&connections).await;
@@ -223,7 +282,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slowest_reader_is_evicted_after_idle_connections_and_event_streams_never() {
-        let connections = Connections::new(4);
+        let connections = Connections::new(4, 1);
         let mut open = Vec::new();
         let mut requests = Vec::new();
         for stream in [Some(UnendingResponse), None, None] {
@@ -242,9 +301,57 @@ mod tests {
         assert_eq!(evicted(), [false, true, false]);
     }
 
+    /// A request whose large response is being sent.
+    async fn respond_large(connection: &Arc<Connection>) -> ActiveRequest {
+        let request = handle_request(connection);
+        request.start_large().await;
+        request.start_response(None);
+        request
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_response_waits_for_another_one_to_end_or_to_be_slow() {
+        let connections = Connections::new(9, 1);
+        let [first, second, third] =
+            [register(&connections).await, register(&connections).await, register(&connections).await];
+        let begun = Instant::now();
+        let sent = respond_large(&first).await;
+        drop(sent);
+        let slow = respond_large(&second).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "the first one has ended");
+        let _fast = respond_large(&third).await;
+        assert_eq!((begun.elapsed(), second.evicted.is_cancelled()), (SLOW_READER, true));
+        assert!(!first.evicted.is_cancelled() && !third.evicted.is_cancelled());
+        drop(slow);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_response_that_is_generated_is_not_evicted() {
+        let connections = Connections::new(9, 1);
+        let [generating, waiting] = [register(&connections).await, register(&connections).await];
+        let request = handle_request(&generating);
+        request.start_large().await;
+        let queued = handle_request(&waiting);
+        assert!(timeout(Duration::from_secs(9), queued.start_large()).await.is_err());
+        drop(request);
+        timeout(Duration::from_secs(9), queued.start_large()).await.expect("a large response has ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn queued_request_is_evicted_for_a_new_connection() {
+        let connections = Connections::new(2, 1);
+        let [generating, waiting] = [register(&connections).await, register(&connections).await];
+        let large = handle_request(&generating);
+        large.start_large().await;
+        let queued = handle_request(&waiting);
+        assert!(timeout(Duration::from_secs(1), queued.start_large()).await.is_err());
+        register(&connections).await;
+        assert_eq!((generating.evicted.is_cancelled(), waiting.evicted.is_cancelled()), (false, true));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn evicted_connections_hold_a_permit_until_they_close() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, 1);
         let mut open = Vec::new();
         for _ in 0..=CLOSING {
             open.push(register(&connections).await);

@@ -25,21 +25,25 @@ pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, S
     }
 }
 
+/// Whether the exporter is ready, without details.
+pub(super) async fn brief_readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
+    let is_stopping = exposed.stop.is_cancelled();
+    let ready = !is_stopping && exposed.state.snapshot().ready;
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let stopping = if is_stopping { "stopping\n" } else { "" };
+    (status, format!("{}{stopping}", if ready { "ready\n" } else { "not ready\n" }))
+}
+
 /// Ready once every source and every watch has synced or was refused, and at least one watch has synced. Kinds that are added later
 /// are listed while they sync, and do not revoke readiness. Clients that are not authenticated get no names.
 pub(super) async fn readyz(
     State(exposed): State<Arc<Exposed>>,
     caller: Result<Caller, Problem>,
 ) -> (StatusCode, String) {
-    let ready = !exposed.stop.is_cancelled() && exposed.state.snapshot().ready;
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut body = String::from(if ready { "ready\n" } else { "not ready\n" });
-    if exposed.stop.is_cancelled() {
-        body.push_str("stopping\n");
-    }
+    let (status, mut body) = brief_readyz(State(exposed)).await;
     let Some(caller) = caller.ok().filter(Caller::is_authenticated) else { return (status, body) };
     let snapshot = caller.snapshot().await;
-    for (source, health) in &snapshot.sources {
+    for (source, health) in &*snapshot.sources {
         let state = match health {
             WatchHealth::Starting => "waiting for its baselines".to_owned(),
             WatchHealth::Up => "loaded".to_owned(),

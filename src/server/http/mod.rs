@@ -6,8 +6,13 @@ mod routes;
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Router, response::IntoResponse as _};
-use http::Request;
+use axum::{
+    Router,
+    body::Body,
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderValue, Request, header::HOST, uri::Authority};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Limited, combinators::MapErr};
 use hyper::{
@@ -23,7 +28,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket, TcpStream},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
@@ -34,7 +39,7 @@ use self::connections::{ActiveRequest, Connection, Connections};
 use super::{Auth, Peer, api::Problem};
 
 pub(super) use self::connections::UnendingResponse;
-pub use self::routes::{Exposed, Protection, ROUTES, Route, router};
+pub use self::routes::{Exposed, Protection, ROUTES, Route, health_router, router};
 
 /// The largest request head, tokens and cookies included; hyper answers 431 to a larger one.
 const MAX_HEAD: usize = 16 << 10;
@@ -43,6 +48,8 @@ const MAX_HEAD: usize = 16 << 10;
 pub struct ServerLimits {
     /// Open connections. One more evicts the connection that is idle for longest, or else the slowest reader.
     pub connections: usize,
+    /// Large responses that are generated or sent at once. One more waits, and evicts the slowest reader of one.
+    pub large_responses: usize,
     pub handshake: Duration,
     /// Time for sending a request's headers, and how long an idle connection stays open.
     pub headers: Duration,
@@ -56,6 +63,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 512,
+            large_responses: 16,
             handshake: Duration::from_secs(5),
             headers: Duration::from_secs(5),
             write: Duration::from_secs(30),
@@ -83,7 +91,7 @@ pub async fn serve(
     auth: Auth,
     stop: CancellationToken,
 ) {
-    let connections = Connections::new(limits.connections);
+    let connections = Connections::new(limits.connections, limits.large_responses);
     let graceful = GracefulShutdown::new();
     let mut http = Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(MAX_HEAD);
@@ -170,14 +178,20 @@ impl Session {
     {
         let app = TowerToHyperService::new(self.app);
         let service = service_fn(|mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer);
             let active = Arc::new(connection.start_request());
+            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(LargeResponse(active.clone()));
+            let has_host = has_one_host(&request);
             // Dropped with the body, or at once if there is none.
             let received = RequestReceived(active.clone());
             let received = if request.body().is_end_stream() { None } else { Some(received) };
-            let response = app.call(request.map(|body| hold_until_sent(body, received)));
+            let request = request.map(|body| hold_until_sent(body, received));
+            let response = has_host.then(|| app.call(request));
             async move {
-                let response = response.await?;
+                let response = match response {
+                    Some(response) => response.await?,
+                    None => Problem::bad_request(HOST_REQUIRED).into_response(),
+                };
                 active.start_response(response.extensions().get::<UnendingResponse>());
                 Ok::<_, Infallible>(response.map(|body| hold_until_sent(body, active)))
             }
@@ -187,6 +201,37 @@ impl Session {
             debug!(address = %peer.address, %error, "connection failed");
         }
     }
+}
+
+/// A request extension: lets a handler announce a large response.
+#[derive(Clone, Debug)]
+struct LargeResponse(Arc<ActiveRequest>);
+
+/// Waits until a large response may be generated. Requests without a connection do not wait.
+pub(super) async fn wait_for_large_response(mut request: Request<Body>, next: Next) -> Response {
+    if let Some(LargeResponse(active)) = request.extensions().get().cloned() {
+        let arrived = Instant::now();
+        active.start_large().await;
+        request.extensions_mut().insert(QueueTime(arrived.elapsed()));
+    }
+    next.run(request).await
+}
+
+/// A request extension: how long the request waited until its large response could be generated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueTime(pub(super) Duration);
+
+const HOST_REQUIRED: &str = "send exactly one header `Host` with the name or address of this server";
+
+/// Whether a request has exactly one valid `Host`, as RFC 9112 requires. Probes and scrapes use the addresses of pods, so that any name
+/// is accepted.
+fn has_one_host<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let is_valid = |host: &HeaderValue| {
+        let authority = Authority::try_from(host.as_bytes());
+        authority.is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
+    };
+    hosts.next().is_some_and(is_valid) && hosts.next().is_none()
 }
 
 /// A TLS record never begins with a letter; a plain request does.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::MatchedPath,
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     routing::{MethodRouter, get},
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::health;
+use super::{health, wait_for_large_response};
 use crate::{
     config::{ReloadStatus, RuntimeConfig, Settings},
     engine::SnapshotReader,
@@ -75,6 +75,8 @@ pub struct Route {
     /// With parameters in braces.
     pub path: &'static str,
     pub protection: Protection,
+    /// Its response grows with the number of objects, and is not shared by requests.
+    is_large: bool,
     methods: fn() -> MethodRouter<Arc<Exposed>>,
 }
 
@@ -84,7 +86,16 @@ impl Route {
         protection: Protection,
         methods: fn() -> MethodRouter<Arc<Exposed>>,
     ) -> Self {
-        Self { path, protection, methods }
+        Self { path, protection, is_large: false, methods }
+    }
+
+    const fn large(self) -> Self {
+        Self { is_large: true, ..self }
+    }
+
+    fn methods(&self) -> MethodRouter<Arc<Exposed>> {
+        let methods = (self.methods)();
+        if self.is_large { methods.layer(from_fn(wait_for_large_response)) } else { methods }
     }
 }
 
@@ -93,19 +104,20 @@ pub const ROUTES: &[Route] = &[
     Route::new("/readyz", Protection::Brief, || get(health::readyz)),
     Route::new("/healthz", Protection::Guarded, || get(health::livez)),
     Route::new("/metrics", Protection::Whole, || get(metrics::metrics)),
-    Route::new("/", Protection::Guarded, || get(ui::overview)),
-    Route::new("/objects/{kind}/{namespace}/{name}", Protection::Guarded, || get(ui::object)),
-    Route::new("/sources", Protection::Guarded, || get(ui::sources)),
-    Route::new("/rules", Protection::Whole, || get(ui::rules)),
+    Route::new("/", Protection::Guarded, || get(ui::overview)).large(),
+    Route::new("/objects/{kind}/{namespace}/{name}", Protection::Guarded, || get(ui::object)).large(),
+    Route::new("/sources", Protection::Guarded, || get(ui::sources)).large(),
+    Route::new("/rules", Protection::Whole, || get(ui::rules)).large(),
     Route::new("/log", Protection::Whole, || get(ui::log)),
     Route::new("/assets/{name}", Protection::Guarded, || get(ui::asset)),
-    Route::new("/v1/resources", Protection::Guarded, || get(api::resources).post(api::post_resources)),
-    Route::new("/v1/resources/{kind}/{namespace}/{name}", Protection::Guarded, || get(api::object)),
-    Route::new("/v1/history", Protection::Guarded, || get(api::history)),
+    Route::new("/v1/resources", Protection::Guarded, || get(api::resources).post(api::post_resources))
+        .large(),
+    Route::new("/v1/resources/{kind}/{namespace}/{name}", Protection::Guarded, || get(api::object)).large(),
+    Route::new("/v1/history", Protection::Guarded, || get(api::history)).large(),
     Route::new("/v1/events", Protection::Guarded, || get(api::events)),
-    Route::new("/v1/rules", Protection::Whole, || get(api::rules)),
-    Route::new("/v1/gate", Protection::Guarded, || get(api::gate)),
-    Route::new("/v1/status", Protection::Whole, || get(api::status)),
+    Route::new("/v1/rules", Protection::Whole, || get(api::rules)).large(),
+    Route::new("/v1/gate", Protection::Guarded, || get(api::gate)).large(),
+    Route::new("/v1/status", Protection::Whole, || get(api::status)).large(),
     Route::new("/openapi.json", Protection::Guarded, || get(api::openapi)),
 ];
 
@@ -113,9 +125,17 @@ pub const ROUTES: &[Route] = &[
 pub fn router(exposed: Arc<Exposed>) -> Router {
     ROUTES
         .iter()
-        .fold(Router::new(), |router, route| router.route(route.path, (route.methods)()))
+        .fold(Router::new(), |router, route| router.route(route.path, route.methods()))
         .fallback(ui::not_found)
         .method_not_allowed_fallback(api::method_not_allowed)
         .layer(from_fn_with_state(exposed.clone(), guard))
+        .with_state(exposed)
+}
+
+/// The router of the health listener: probes only, and nothing to authenticate for.
+pub fn health_router(exposed: Arc<Exposed>) -> Router {
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::brief_readyz))
         .with_state(exposed)
 }

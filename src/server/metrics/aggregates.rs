@@ -183,7 +183,7 @@ fn counter_labels(key: &CounterKey) -> [(&str, &str); 4] {
 
 fn state_families(snapshot: &Snapshot) -> [Family; 5] {
     let states = || {
-        let states = snapshot.baselines.iter().map(|tracked| &tracked.baseline);
+        let states = snapshot.baselines.values().map(|tracked| &tracked.baseline);
         states.filter(|state| state.source == Source::Terraform)
     };
     let gauge = |metric, value: fn(&Baseline) -> Option<i64>| {

@@ -21,7 +21,11 @@ use crate::server::Exposed;
 pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: HeaderMap) -> Response {
     let (format, encoding) = (accepted_format(&headers), accepted_encoding(&headers));
     let page = exposed.metrics.page(&exposed, (format, encoding)).await;
-    let end = page.end(exposed.metrics.exporter_metrics(format));
+    let end = {
+        let (exposed, page) = (exposed.clone(), page.clone());
+        let pool = exposed.blocking.clone();
+        pool.run_now(move || page.end(exposed.metrics.exporter_metrics(format))).await
+    };
     let length = page.fragments().iter().map(Bytes::len).sum::<usize>() + end.len();
     let fragments = (0..page.fragments().len()).map(move |at| page.fragments()[at].clone()).chain([end]);
     let body = Body::from_stream(stream::iter(fragments.map(Ok::<_, Infallible>)));

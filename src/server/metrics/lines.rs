@@ -6,12 +6,13 @@ use super::{
     MetricsOptions,
     catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::Fragment,
+    limit::Selection,
     text::push_labels,
 };
 use crate::{
     config::ShownLabel,
-    engine::{Claim, ClaimBlock, ClaimEntry},
-    types::{DriftKind, Episode, ShortText, Source, UnknownReason, VerdictKind},
+    engine::{Claim, ClaimEntry},
+    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, VerdictKind},
 };
 
 #[derive(Debug)]
@@ -56,52 +57,134 @@ impl LineBuffer {
     }
 }
 
+/// The series of one claim.
+struct ClaimSeries<'a> {
+    episode: Option<&'a Episode>,
+    /// The value of `drift_resource_drifted`.
+    drifted: Option<bool>,
+    blind_fields: usize,
+    episodes: Option<u32>,
+    health: Option<&'static str>,
+}
+
+impl<'a> ClaimSeries<'a> {
+    fn of(entry: &'a ClaimEntry, options: &MetricsOptions) -> Self {
+        let claim = &entry.claim;
+        let live = entry.object.live().filter(|_| options.health);
+        Self {
+            episode: claim.verdict.episode(),
+            drifted: claim.verdict.drifted_value(),
+            blind_fields: claim.details.as_ref().map_or(0, |details| details.blind_fields.len()),
+            episodes: claim.episodes.map(|episodes| episodes.count),
+            health: live.map(|object| object.facts.health.as_str()),
+        }
+    }
+
+    /// The number of differing fields, for an object that exists.
+    fn fields(&self) -> Option<usize> {
+        let drifted = self.episode.filter(|episode| episode.drift_kind == DriftKind::Drifted);
+        drifted.map(|episode| episode.differences.len())
+    }
+
+    /// The series of an object that drifts, drifted within the last day, or has undeclared fields.
+    fn drifting(&self) -> usize {
+        let exists = [
+            self.drifted == Some(true),
+            self.episode.is_some(),
+            self.fields().is_some(),
+            self.blind_fields > 0,
+            self.episodes.is_some(),
+        ];
+        exists.into_iter().map(usize::from).sum()
+    }
+
+    /// The group of [`Self::drifting`].
+    fn drifting_group(&self) -> SeriesGroup {
+        let is_critical = self.episode.is_some_and(|episode| episode.worst().severity == Severity::Critical);
+        if is_critical { SeriesGroup::Critical } else { SeriesGroup::Drifting }
+    }
+}
+
+/// Groups of series in the order in which they get room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SeriesGroup {
+    /// Of objects with critical drift.
+    Critical,
+    /// Of other objects that drift, drifted within the last day, or have undeclared fields.
+    Drifting,
+    /// `drift_resource_drifted` at 0.
+    Clean,
+    Health,
+}
+
+impl SeriesGroup {
+    pub(super) const ALL: [Self; 4] = [Self::Critical, Self::Drifting, Self::Clean, Self::Health];
+
+    /// The number of series of a claim in this group.
+    pub(super) fn count(self, entry: &ClaimEntry, options: &MetricsOptions) -> usize {
+        let series = ClaimSeries::of(entry, options);
+        match self {
+            Self::Critical | Self::Drifting if series.drifting_group() == self => series.drifting(),
+            Self::Critical | Self::Drifting => 0,
+            Self::Clean => usize::from(series.drifted == Some(false) && !options.only_drifted),
+            Self::Health => usize::from(series.health.is_some()),
+        }
+    }
+}
+
 impl BlockLines {
     pub(super) fn render<'a>(
         entries: impl IntoIterator<Item = &'a Arc<ClaimEntry>>,
+        options: &MetricsOptions,
+    ) -> Self {
+        const ALL: &Selection = &[true; SeriesGroup::ALL.len()];
+        Self::render_selected(entries.into_iter().map(|entry| (entry, ALL)), options)
+    }
+
+    /// Only the selected series of each claim.
+    pub(super) fn render_selected<'a>(
+        entries: impl IntoIterator<Item = (&'a Arc<ClaimEntry>, &'a Selection)>,
         options: &MetricsOptions,
     ) -> Self {
         let [mut drifted, mut clean, mut onset, mut fields, mut blind, mut episodes, mut health] =
             std::array::from_fn(|_| LineBuffer::default());
         let mut tally = BTreeMap::new();
         let mut labels = String::new();
-        for entry in entries {
+        for (entry, selection) in entries {
+            let is_selected = |group: SeriesGroup| selection[group as usize];
             let claim = &entry.claim;
+            let series = ClaimSeries::of(entry, options);
             labels.clear();
             push_object_labels(&mut labels, entry, &options.labels);
-            match claim.verdict.drifted_value() {
-                Some(true) => drifted.line(DRIFTED.name, &labels, 1),
-                Some(false) => clean.line(DRIFTED.name, &labels, 0),
-                None => {}
+            if series.drifted == Some(false) && is_selected(SeriesGroup::Clean) {
+                clean.line(DRIFTED.name, &labels, 0);
             }
-            if let Some(count) =
-                claim.details.as_ref().map(|details| details.blind_fields.len()).filter(|count| *count > 0)
-            {
-                blind.line(BLIND.name, &labels, i64::try_from(count).unwrap_or(i64::MAX));
-            }
-            if let Some(episodes_seen) = claim.episodes {
-                episodes.line(EPISODES.name, &labels, i64::from(episodes_seen.count));
-            }
-            if let Some(episode) = claim.verdict.episode() {
-                if episode.drift_kind == DriftKind::Drifted {
-                    fields.line(
-                        FIELDS.name,
-                        &labels,
-                        i64::try_from(episode.differences.len()).unwrap_or(i64::MAX),
-                    );
-                }
+            if let Some(word) = series.health.filter(|_| is_selected(SeriesGroup::Health)) {
+                let length = labels.len();
                 labels.push(',');
-                push_labels(&mut labels, &episode_labels(episode, claim));
-                onset.line(ONSET.name, &labels, episode.onset.as_second());
-            }
-            if options.health
-                && let Some(object) = entry.object.live()
-            {
-                labels.clear();
-                push_object_labels(&mut labels, entry, &options.labels);
-                labels.push(',');
-                push_labels(&mut labels, &[("health", object.facts.health.as_str())]);
+                push_labels(&mut labels, &[("health", word)]);
                 health.line(HEALTH.name, &labels, 1);
+                labels.truncate(length);
+            }
+            if series.drifting() > 0 && is_selected(series.drifting_group()) {
+                let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+                if series.drifted == Some(true) {
+                    drifted.line(DRIFTED.name, &labels, 1);
+                }
+                if series.blind_fields > 0 {
+                    blind.line(BLIND.name, &labels, number(series.blind_fields));
+                }
+                if let Some(count) = series.episodes {
+                    episodes.line(EPISODES.name, &labels, i64::from(count));
+                }
+                if let Some(count) = series.fields() {
+                    fields.line(FIELDS.name, &labels, number(count));
+                }
+                if let Some(episode) = series.episode {
+                    labels.push(',');
+                    push_labels(&mut labels, &episode_labels(episode, claim));
+                    onset.line(ONSET.name, &labels, episode.onset.as_second());
+                }
             }
             let namespace = entry.key().namespace.clone();
             let key = (namespace, claim.source, claim.verdict.kind(), claim.verdict.reason());
@@ -119,15 +202,16 @@ impl BlockLines {
         }
     }
 
-    /// The lines of the first drifted objects that fit; each has at most five series.
-    pub(super) fn first_drifting(block: &ClaimBlock, options: &MetricsOptions, room: usize) -> Self {
-        let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
-        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() })
-    }
-
-    /// Series of objects that drift, drifted within the last day, or have undeclared fields.
-    pub(super) fn drifting(&self) -> usize {
-        self.drifted.count + self.onset.count + self.fields.count + self.blind.count + self.episodes.count
+    /// The number of series, without those at 0 if only drifted objects are shown.
+    pub(super) fn series(&self, options: &MetricsOptions) -> usize {
+        let clean = if options.only_drifted { 0 } else { self.clean.count };
+        self.drifted.count
+            + self.onset.count
+            + self.fields.count
+            + self.blind.count
+            + self.episodes.count
+            + self.health.count
+            + clean
     }
 }
 

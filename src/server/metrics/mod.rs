@@ -4,6 +4,7 @@ mod aggregates;
 mod catalog;
 mod fragment;
 mod handler;
+mod limit;
 mod lines;
 mod page;
 mod process;

@@ -9,13 +9,14 @@ use super::{
     aggregates,
     catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::{Deflater, Encoding, Fragment, Page},
+    limit::select,
     lines::BlockLines,
     process::render_registry,
     text::Format,
 };
 use crate::{
     config::{Settings, ShownLabel},
-    engine::{ClaimBlock, KindState, Snapshot},
+    engine::{ClaimBlock, ClaimEntry, KindState, Snapshot},
     server::{Exposed, Metric},
 };
 
@@ -106,7 +107,7 @@ impl PageCache {
         self.pages.retain(|_, (rendered, _)| *rendered >= sequence);
         let mut blocks = self.refresh(snapshot, options);
         let dropped = within_limit(&mut blocks, options);
-        let page = Arc::new(assemble(snapshot, &blocks, dropped, variant));
+        let page = Arc::new(assemble(snapshot, &blocks, dropped, options, variant));
         self.pages.insert(variant, (snapshot.sequence, page.clone()));
         page
     }
@@ -123,8 +124,8 @@ impl PageCache {
                     Some(_) | None => Arc::new(BlockLines::render(block.entries(), options)),
                 };
                 self.blocks.insert((kind, index), (version, lines.clone()));
-                let drifting = lines.clone();
-                all.push(PageBlock { state, block, lines, drifting, clean: false, health: false });
+                let shown = lines.clone();
+                all.push(PageBlock { state, block, lines, shown });
             }
         }
         all
@@ -136,15 +137,16 @@ fn assemble(
     snapshot: &Snapshot,
     blocks: &[PageBlock<'_>],
     dropped: usize,
+    options: &MetricsOptions,
     (format, encoding): Variant,
 ) -> Page {
     let (mut page, mut deflater) = (Page::new(encoding), Deflater::default());
     let header = |metric: &Metric| Fragment::new(format.header(metric));
     page.push(&header(&DRIFTED), &mut deflater);
     for block in blocks {
-        page.push(&block.drifting.drifted.fragment, &mut deflater);
-        if block.clean {
-            page.push(&block.lines.clean.fragment, &mut deflater);
+        page.push(&block.shown.drifted.fragment, &mut deflater);
+        if !options.only_drifted {
+            page.push(&block.shown.clean.fragment, &mut deflater);
         }
     }
     for (metric, lines) in [
@@ -155,13 +157,13 @@ fn assemble(
     ] {
         page.push(&header(metric), &mut deflater);
         for block in blocks {
-            page.push(lines(&block.drifting), &mut deflater);
+            page.push(lines(&block.shown), &mut deflater);
         }
     }
     if blocks.iter().any(|block| block.lines.health.count > 0) {
         page.push(&header(&HEALTH), &mut deflater);
-        for block in blocks.iter().filter(|block| block.health) {
-            page.push(&block.lines.health.fragment, &mut deflater);
+        for block in blocks {
+            page.push(&block.shown.health.fragment, &mut deflater);
         }
     }
     let blocks = blocks.iter().map(|block| (block.state, block.block, &*block.lines));
@@ -176,33 +178,27 @@ struct PageBlock<'a> {
     block: &'a ClaimBlock,
     /// All lines; counts by verdict always come from here.
     lines: Arc<BlockLines>,
-    /// The lines of drifted objects, as many as fit.
-    drifting: Arc<BlockLines>,
-    clean: bool,
-    health: bool,
+    /// The lines within the limit.
+    shown: Arc<BlockLines>,
 }
 
-/// Drifted objects come first; the remaining room goes, block by block, to clean objects and to health. Returns the number
-/// of series that the limit leaves out.
+/// Selects the series within the limit. Returns the number of series that it leaves out.
 fn within_limit(blocks: &mut [PageBlock<'_>], options: &MetricsOptions) -> usize {
-    let (mut room, mut dropped) = (options.max_series, 0);
+    let series =
+        |blocks: &[PageBlock<'_>]| -> usize { blocks.iter().map(|block| block.shown.series(options)).sum() };
+    let all = series(blocks);
+    if all <= options.max_series {
+        return 0;
+    }
+    let entries: Vec<&ClaimEntry> =
+        blocks.iter().flat_map(|block| block.block.entries()).map(|entry| &**entry).collect();
+    let selections = select(&entries, options);
+    let mut selections = selections.as_slice();
     for block in &mut *blocks {
-        let series = block.lines.drifting();
-        if series > room {
-            block.drifting = Arc::new(BlockLines::first_drifting(block.block, options, room));
-        }
-        room -= block.drifting.drifting();
-        dropped += series - block.drifting.drifting();
+        let entries = block.block.entries();
+        let (own, others) = selections.split_at(entries.len());
+        selections = others;
+        block.shown = Arc::new(BlockLines::render_selected(entries.iter().zip(own), options));
     }
-    let mut fits = |series: usize| {
-        let fits = series <= room;
-        room -= if fits { series } else { 0 };
-        dropped += if fits { 0 } else { series };
-        fits
-    };
-    for block in blocks {
-        block.clean = !options.only_drifted && fits(block.lines.clean.count);
-        block.health = fits(block.lines.health.count);
-    }
-    dropped
+    all - series(blocks)
 }

@@ -127,7 +127,7 @@ fn deployed_revision(declared: &DeclaredBy, snapshot: &Snapshot) -> Option<u64> 
     let declares = |state: &&BaselineState| {
         state.baseline.source == Source::Helm && state.baseline.name == declared.baseline
     };
-    let baseline = snapshot.baselines.iter().find(declares);
+    let baseline = snapshot.baselines.values().find(declares);
     baseline.and_then(|state| state.baseline.version.as_ref()).map(|version| version.serial)
 }
 
@@ -155,7 +155,7 @@ fn last_applied_commands(key: &ObjectKey) -> Vec<Command> {
     vec![
         inspect("See how it differs from what was applied last:", format!("{view} | kubectl diff -f -")),
         revert("Apply once more what was applied last:", format!("{view} | kubectl apply -f -")),
-        accept("Write down as applied what is there:", edit),
+        accept("Edit the last-applied configuration to match the live object:", edit),
     ]
 }
 

@@ -86,11 +86,12 @@ fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a line diff of the value is useless: an absent value, a hash, or the digest of a redacted value.
+/// Whether a line diff of the value is useless: an absent value, null, a hash, or the digest of a redacted value.
 fn is_opaque(value: &FieldValue) -> bool {
     match value {
-        FieldValue::Absent | FieldValue::Redacted(_) => true,
+        FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => true,
         FieldValue::Plain(text) => is_hash(text),
+        FieldValue::PartlyRedacted(_) => false,
     }
 }
 
@@ -100,11 +101,12 @@ fn whole_value(value: &FieldValue) -> Markup {
     html! {
         @match value {
             FieldValue::Absent => { span.none { "not there" } }
+            FieldValue::Null => { span.none { (text) } }
             FieldValue::Redacted(_) => {
                 span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (text[text.len() - 6..]) } }
             }
             FieldValue::Plain(hash) if is_hash(hash) => { code title=(text) { (text[..12]) "…" } }
-            FieldValue::Plain(_) => {
+            FieldValue::Plain(_) | FieldValue::PartlyRedacted(_) => {
                 @let text = pretty_json(&text);
                 @let more = text.lines().count().saturating_sub(MAX_LINES);
                 @for line in text.lines().take(MAX_LINES) { code { (line) } }

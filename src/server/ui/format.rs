@@ -116,7 +116,7 @@ pub(super) fn health(row: &ClaimRow<'_>) -> Markup {
 /// The class of a tool, and its field manager if that adds something.
 pub(super) fn tool(actor: Actor, manager: Option<&str>) -> Markup {
     html! {
-        @if actor == Actor::Unknown { "nobody" } @else { (actor) }
+        (actor.in_prose())
         @if let Some(manager) = manager.filter(|manager| *manager != actor.as_str()) {
             span.detail { (manager) }
         }

@@ -24,7 +24,7 @@ use crate::{
     server::{
         Exposed,
         auth::Caller,
-        query::{ClaimRow, ObjectRef, TerraformJob, TerraformJobs, matching_rules, transitions_of},
+        query::{ClaimRow, RequestedObject, TerraformJob, TerraformJobs, matching_rules, transitions_of},
         redaction::ValueRedactor,
     },
     types::{ControllerStatus, DriftKind, LastKnown, ObjectKey, Source, UnknownReason, Verdict},
@@ -36,29 +36,34 @@ pub(crate) async fn object(
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Response {
     let now = exposed.clock.now();
-    let object_ref = match path {
-        Ok(Path(path)) => ObjectRef::new(path),
+    let requested = match path {
+        Ok(Path(path)) => RequestedObject::new(path),
         Err(rejection) => {
             let message = html! { (rejection.body_text()) };
             return error_page(StatusCode::BAD_REQUEST, "That is no object", now, &message);
         }
     };
-    caller.read(move |caller, snapshot| object_page(object_ref, &exposed, caller, snapshot)).await
+    caller.read(move |caller, snapshot| object_page(requested, &exposed, caller, snapshot)).await
 }
 
-fn object_page(object_ref: ObjectRef, exposed: &Exposed, caller: &Caller, snapshot: &Snapshot) -> Response {
+fn object_page(
+    requested: RequestedObject,
+    exposed: &Exposed,
+    caller: &Caller,
+    snapshot: &Snapshot,
+) -> Response {
     let now = exposed.clock.now();
-    let claims = object_ref.find(snapshot);
+    let claims = requested.find(snapshot);
     if let Some(row) = claims.first() {
         let key = row.entry.key();
         let main = existing_object(&claims, key, snapshot, exposed, caller, now);
         return page(StatusCode::OK, &key.to_string(), Some(NavPage::Objects), now, &main);
     }
-    if let Some(key) = object_ref.find_in_history(snapshot) {
+    if let Some(key) = requested.find_in_history(snapshot) {
         let main = deleted_object(key, snapshot, now);
         return page(StatusCode::NOT_FOUND, &key.to_string(), Some(NavPage::Objects), now, &main);
     }
-    let ObjectRef { kind, namespace, name } = object_ref;
+    let RequestedObject { kind, namespace, name } = requested;
     let message = html! {
         "No object " code { (kind) " " (namespace) "/" (name) } " is known here, and nothing is remembered of one. "
         "Objects take part with the label " code { (exposed.settings().annotation_prefix) "/enabled=true" } "."

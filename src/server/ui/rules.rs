@@ -13,6 +13,7 @@ use super::{
     sources::settings_banner,
 };
 use crate::{
+    engine::Snapshot,
     rules::{MatchSpec, Rule, RuleOrigin},
     server::{Exposed, auth::Caller},
 };
@@ -21,8 +22,13 @@ use crate::{
 const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(48);
 
 pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
-    let now = exposed.clock.now();
     let snapshot = caller.snapshot().await;
+    let pool = exposed.blocking.clone();
+    pool.run(move || rules_page(&exposed, &snapshot)).await
+}
+
+fn rules_page(exposed: &Exposed, snapshot: &Snapshot) -> Response {
+    let now = exposed.clock.now();
     let all: Vec<(&Rule, u64)> = snapshot.rules.matches().collect();
     let (custom, built_in): (Vec<_>, Vec<_>) =
         all.iter().copied().partition(|(rule, _)| *rule.origin() != RuleOrigin::BuiltIn);

@@ -115,7 +115,7 @@ fn down_reason(reason: DownReason) -> &'static str {
 pub(super) fn source_banners(snapshot: &Snapshot) -> Markup {
     html! {
         div #state-trouble data-live {
-            @for (source, health) in &snapshot.sources {
+            @for (source, health) in &*snapshot.sources {
                 @match health {
                     WatchHealth::Down { message, .. } => {
                         div.banner.down role="alert" {
@@ -128,7 +128,7 @@ pub(super) fn source_banners(snapshot: &Snapshot) -> Markup {
                     WatchHealth::Up => {}
                 }
             }
-            @for BaselineState { baseline, .. } in snapshot.baselines.iter() {
+            @for BaselineState { baseline, .. } in snapshot.baselines.values() {
                 @if let Some(BaselineError { message, .. }) = &baseline.fault {
                     div.banner.down role="alert" {
                         strong { "The " (baseline_word(baseline.source)) " " (baseline.name) " cannot be read." }
@@ -195,7 +195,7 @@ pub(super) fn watch_health(watch: &WatchState) -> Markup {
 fn source_table(enabled: &[Source], snapshot: &Snapshot) -> Markup {
     let claims = count_by_source(Filter::default().claims(snapshot));
     let mut baselines: BTreeMap<Source, usize> = BTreeMap::new();
-    for state in snapshot.baselines.iter() {
+    for state in snapshot.baselines.values() {
         *baselines.entry(state.baseline.source).or_default() += 1;
     }
     let shown = Source::ALL.iter().filter(|source| enabled.contains(source) || claims.contains_key(source));
@@ -290,7 +290,7 @@ fn baseline_tables(snapshot: &Snapshot, now: Timestamp) -> Markup {
     html! {
         section #states data-live {
             @for columns in &BASELINE_TABLES {
-                @let states: Vec<_> = snapshot.baselines.iter().filter(|state| state.baseline.source == columns.source).collect();
+                @let states: Vec<_> = snapshot.baselines.values().filter(|state| state.baseline.source == columns.source).collect();
                 @if !states.is_empty() { (baseline_table(columns, &states, now)) }
             }
         }
@@ -417,12 +417,12 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     use super::settings_banner;
-    use crate::config::{Problem, ReloadStatus};
+    use crate::config::{ConfigProblem, ReloadStatus};
 
     #[test]
     fn settings_banner_reads_as_a_sentence() {
         let then = Timestamp::UNIX_EPOCH;
-        let problems = vec![Problem::whole("cannot be read")];
+        let problems = vec![ConfigProblem::whole("cannot be read")];
         let status = ReloadStatus { file: None, last_success: then, problems, warnings: Vec::new() };
         let banner = settings_banner(&status, &[], then + SignedDuration::from_secs(55)).into_string();
         // The text content, without tags.

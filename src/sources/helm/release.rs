@@ -49,7 +49,7 @@ struct StoredChart {
 struct ChartMetadata {
     name: Box<str>,
     version: Box<str>,
-    app_version: Box<str>,
+    app_version: Option<Box<str>>,
 }
 
 /// Omits the manifest.
@@ -78,7 +78,7 @@ impl Release {
         let chart = metadata.map(|metadata| Chart {
             name: metadata.name.clone(),
             version: metadata.version.clone(),
-            app_version: metadata.app_version.clone(),
+            app_version: metadata.app_version.clone().filter(|version| !version.is_empty()),
         });
         BaselineVersion {
             serial: self.revision,

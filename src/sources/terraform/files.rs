@@ -25,12 +25,19 @@ use crate::{
 const MAX_LOCK_SIZE: u64 = 64 << 10;
 
 /// A state file that a scan found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct StateFile {
     /// The error if the file, or the directory at its path, cannot be opened.
-    pub(super) version: Result<FileVersion, Box<str>>,
-    /// If it is locked: the content of the lock file, and its modification time.
-    pub(super) lock_info: Option<(Box<str>, Option<Timestamp>)>,
+    pub(super) version: io::Result<FileVersion>,
+    /// None if it is not locked.
+    pub(super) lock: Option<LockFile>,
+}
+
+#[derive(Debug)]
+pub(super) struct LockFile {
+    /// Empty if the file is not a lock of Terraform.
+    pub(super) info: Box<str>,
+    pub(super) modified: Option<Timestamp>,
 }
 
 /// Finds the states at these paths: files, and directories with `*.tfstate` files and workspaces.
@@ -73,19 +80,19 @@ fn states_in_directory(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 impl StateFile {
     fn new(path: &Path, metadata: io::Result<Metadata>) -> Self {
-        let version = metadata.map_err(|error| error.to_string().into());
-        Self { version: version.map(|metadata| FileVersion::new(&metadata)), lock_info: read_lock_file(path) }
+        let version = metadata.map(|metadata| FileVersion::new(&metadata));
+        Self { version, lock: read_lock_file(path) }
     }
 }
 
 /// Terraform locks `a.tfstate` by `.a.tfstate.lock.info`.
-fn read_lock_file(path: &Path) -> Option<(Box<str>, Option<Timestamp>)> {
+fn read_lock_file(path: &Path) -> Option<LockFile> {
     let name = path.file_name()?.to_str()?;
     let lock = path.with_file_name(format!(".{name}.lock.info"));
     let metadata = fs::metadata(&lock).ok()?;
     let is_valid = metadata.is_file() && metadata.len() < MAX_LOCK_SIZE;
     let info = is_valid.then(|| fs::read_to_string(&lock).ok()).flatten().unwrap_or_default();
-    Some((info.into(), FileVersion::new(&metadata).modified()))
+    Some(LockFile { info: info.into(), modified: FileVersion::new(&metadata).modified() })
 }
 
 pub(super) async fn read_file(path: PathBuf, reader: StateReader) -> (StateReader, ReadResult) {
@@ -131,7 +138,7 @@ pub(super) fn changes_objects(operation: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{fs, io, path::Path};
 
     use jiff::SignedDuration;
 
@@ -161,7 +168,7 @@ mod tests {
             .iter()
             .map(|(path, file)| {
                 let name = path.strip_prefix(directory.path()).unwrap_or(path);
-                (name.to_str().unwrap(), file.version.is_ok(), file.lock_info.is_some())
+                (name.to_str().unwrap(), file.version.is_ok(), file.lock.is_some())
             })
             .collect();
         assert_eq!(
@@ -176,7 +183,7 @@ mod tests {
             found[Path::new("/nonexistent/x.tfstate")]
                 .version
                 .as_ref()
-                .is_err_and(|error| error.contains("No such"))
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         );
     }
 
@@ -187,7 +194,9 @@ mod tests {
         let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert!(find_state_files(&[directory.path().to_owned()]).is_empty());
         let found = find_state_files(std::slice::from_ref(&socket));
-        assert!(found[&socket].version.as_ref().is_err_and(|error| error.contains("neither a file")));
+        assert!(
+            found[&socket].version.as_ref().is_err_and(|error| error.to_string().contains("neither a file"))
+        );
     }
 
     const MAX_AGE: SignedDuration = SignedDuration::from_mins(30);

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, io,
     path::PathBuf,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
-    files::{StateFile, changes_objects, find_state_files, parse_lock, read_file},
+    files::{LockFile, StateFile, changes_objects, find_state_files, parse_lock, read_file},
     secrets::{chunk_of, decode_published, decode_state, group_chunks, read_secrets},
     state::StateReader,
 };
@@ -230,7 +230,7 @@ impl BaselineSource for TerraformSource {
             }
             StateLocation::Backend(_) | StateLocation::Published(_) => true,
         });
-        for (path, StateFile { version, lock_info }) in found {
+        for (path, StateFile { version, lock }) in found {
             let location = StateLocation::File(path);
             let names = || location.names(&BTreeMap::new(), "");
             let tracked = publisher.track(&location, BaselineOrigin::File, names, StateTracking::default);
@@ -243,8 +243,8 @@ impl BaselineSource for TerraformSource {
                     tracked.set_fault(BaselineFault::Unreadable, explain_file_error(&location, &error));
                 }
             }
-            let lock = lock_info.map_or(ObservedLock::Free, |(info, since)| {
-                ObservedLock::Held(parse_lock(&info, since, self.settings.locations.lock_max_age))
+            let lock = lock.map_or(ObservedLock::Free, |LockFile { info, modified }| {
+                ObservedLock::Held(parse_lock(&info, modified, self.settings.locations.lock_max_age))
             });
             if observe_lock(tracked, lock) || !is_readable {
                 publisher.publish(&location);
@@ -307,8 +307,7 @@ impl BaselineSource for TerraformSource {
                 }
             }
             Err(ReadFailure::Io(error)) => {
-                tracked
-                    .set_fault(BaselineFault::Unreadable, explain_file_error(location, &error.to_string()));
+                tracked.set_fault(BaselineFault::Unreadable, explain_file_error(location, &error));
             }
             Err(ReadFailure::NotFound | ReadFailure::Api(_)) => {}
         }
@@ -465,7 +464,7 @@ fn log_version(tracked: &TrackedBaseline<TerraformSource>, decoded: &DecodedBase
     }
 }
 
-fn explain_file_error(location: &StateLocation, error: &str) -> String {
+fn explain_file_error(location: &StateLocation, error: &io::Error) -> String {
     format!("cannot read {location}: {error}; check the path and its permissions")
 }
 

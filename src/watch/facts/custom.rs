@@ -1,7 +1,11 @@
 //! Facts of custom resources that follow the conventions for conditions, phases and references.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
 
 use super::{Condition, Conditions, HealthStatus, Lenient, ObjectParts, is_stale, parse};
 use crate::{
@@ -15,7 +19,7 @@ struct Status<'a> {
     observed_generation: Lenient<i64>,
     #[serde(borrow)]
     conditions: Conditions<'a>,
-    health: ReportedHealth<'a>,
+    health: Lenient<ReportedHealth<'a>>,
     phase: Lenient<Text<'a>>,
     state: Lenient<Text<'a>>,
     binding: Lenient<NameReference<'a>>,
@@ -29,7 +33,7 @@ struct ReportedHealth<'a> {
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for ReportedHealth<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct ArgoHealth<'a> {
@@ -37,20 +41,33 @@ impl<'de: 'a, 'a> Deserialize<'de> for ReportedHealth<'a> {
             status: Lenient<Text<'a>>,
             message: Lenient<Text<'a>>,
         }
-        let value = Some(<&RawValue>::deserialize(deserializer)?);
-        let text = parse::<Text<'a>>(value).map(|status| Self { status, ..Self::default() });
-        let argo = || {
-            let ArgoHealth { status, message } = parse(value)?;
-            Some(Self { status: status.0.unwrap_or_default(), message: message.0.unwrap_or_default() })
-        };
-        Ok(text.or_else(argo).unwrap_or_default())
+        struct TextOrObject;
+        impl<'de> Visitor<'de> for TextOrObject {
+            type Value = ReportedHealth<'de>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a text or an object")
+            }
+            fn visit_borrowed_str<E>(self, status: &'de str) -> Result<Self::Value, E> {
+                Ok(ReportedHealth { status: Text(status.into()), ..ReportedHealth::default() })
+            }
+            fn visit_str<E>(self, status: &str) -> Result<Self::Value, E> {
+                Ok(ReportedHealth { status: Text(status.to_owned().into()), ..ReportedHealth::default() })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let ArgoHealth { status, message } =
+                    ArgoHealth::deserialize(MapAccessDeserializer::new(map))?;
+                let (status, message) = (status.0.unwrap_or_default(), message.0.unwrap_or_default());
+                Ok(ReportedHealth { status, message })
+            }
+        }
+        deserializer.deserialize_any(TextOrObject)
     }
 }
 
 #[derive(Deserialize)]
 struct NameReference<'a> {
     #[serde(borrow, default)]
-    name: Text<'a>,
+    name: Lenient<Text<'a>>,
 }
 
 pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectFacts {
@@ -64,10 +81,9 @@ pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     }
     let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
     // serde would read a list as the fields in their order.
-    let status = parse::<Status<'_>>(parts.status.filter(|status| status.get().starts_with('{')));
-    let written = spec.write_connection_secret_to_ref.0.map(|reference| reference.name);
-    let bound =
-        status.as_ref().and_then(|status| status.binding.0.as_ref()).map(|reference| reference.name.clone());
+    let status = parse::<Status<'_>>(parts.status.filter(|status| status.is_object()));
+    let written = spec.write_connection_secret_to_ref.0.and_then(|reference| reference.name.0);
+    let bound = status.as_ref().and_then(|status| status.binding.0.as_ref()?.name.0.clone());
     let names = [written, bound, spec.secret_name.0].into_iter().flatten();
     let connection_secret = names.map(|name| name.0).find(|name| !name.is_empty()).map(Into::into);
     let health = match &status {
@@ -121,9 +137,11 @@ fn health_of(status: &Status<'_>) -> HealthStatus {
 fn health_from_phases(status: &Status<'_>, busy: Option<String>) -> HealthStatus {
     let text =
         |value: &Lenient<Text<'_>>| value.0.as_ref().map_or_else(String::new, |text| text.0.to_string());
-    let phases = [status.health.status.0.to_string(), text(&status.phase), text(&status.state)];
+    let health = status.health.0.as_ref();
+    let reported = health.map_or_else(String::new, |health| health.status.0.to_string());
+    let phases = [reported, text(&status.phase), text(&status.state)];
     let phases = || phases.iter().filter(|phase| !phase.is_empty());
-    let message = &*status.health.message.0;
+    let message = health.map_or("", |health| &*health.message.0);
     if let Some(health) = phases().find_map(|phase| health_from_phase(phase, message)) {
         return health;
     }

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
 
 use super::{Conditions, HealthStatus, ObjectParts, parse, workloads::sum_units};
 use crate::{
-    diff::{ServiceView, Text},
+    diff::{Part, ServiceView, Text},
     types::{Health, LabelSet, ObjectFacts, Phase},
 };
 
@@ -60,7 +59,7 @@ fn load_balancer_health(is_waiting: bool) -> HealthStatus {
     }
 }
 
-fn load_balancer_address(status: Option<&RawValue>) -> Option<Box<str>> {
+fn load_balancer_address(status: Option<Part<'_>>) -> Option<Box<str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Status<'a> {

@@ -5,20 +5,27 @@ mod custom;
 mod infrastructure;
 mod workloads;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{
+        Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+        value::{BorrowedStrDeserializer, MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
 
 use super::status::{MAX_MESSAGE_CHARS, truncate};
 use crate::{
-    diff::{SpecView, Text},
+    diff::{Part, SpecView, Text},
     types::{Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, is_within},
 };
 
 /// The parts of an object that have facts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectParts<'a> {
-    pub(super) spec: Option<&'a RawValue>,
-    pub(super) status: Option<&'a RawValue>,
+    pub(super) spec: Option<Part<'a>>,
+    pub(super) status: Option<Part<'a>>,
     pub(super) generation: Option<i64>,
 }
 
@@ -131,10 +138,7 @@ impl HealthStatus {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
 struct Condition<'a> {
-    #[serde(borrow)]
     r#type: Text<'a>,
     status: Text<'a>,
     reason: Text<'a>,
@@ -154,10 +158,30 @@ impl Condition<'_> {
 #[derive(Default)]
 struct Conditions<'a>(Vec<Condition<'a>>);
 
+/// Skips conditions of an unexpected shape.
 impl<'de: 'a, 'a> Deserialize<'de> for Conditions<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Lenient(conditions) = Lenient::<Vec<Lenient<Condition<'a>>>>::deserialize(deserializer)?;
-        Ok(Self(conditions.into_iter().flatten().filter_map(|condition| condition.0).collect()))
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(default)]
+        struct LenientCondition<'a> {
+            #[serde(borrow)]
+            r#type: Lenient<Text<'a>>,
+            status: Lenient<Text<'a>>,
+            reason: Lenient<Text<'a>>,
+            message: Lenient<Text<'a>>,
+        }
+        impl Default for LenientCondition<'_> {
+            fn default() -> Self {
+                let empty = || Lenient(Some(Text::default()));
+                Self { r#type: empty(), status: empty(), reason: empty(), message: empty() }
+            }
+        }
+        let condition = |Lenient(condition): Lenient<LenientCondition<'a>>| {
+            let LenientCondition { r#type, status, reason, message } = condition?;
+            Some(Condition { r#type: r#type.0?, status: status.0?, reason: reason.0?, message: message.0? })
+        };
+        let Lenient(conditions) = Lenient::<Vec<_>>::deserialize(deserializer)?;
+        Ok(Self(conditions.into_iter().flatten().filter_map(condition).collect()))
     }
 }
 
@@ -176,8 +200,8 @@ impl<'a> Conditions<'a> {
 }
 
 /// `None` if the value has an unexpected type. Custom resources give other types to common names, and that must not hide
-/// the fields beside them.
-struct Lenient<T>(Option<T>);
+/// the fields beside them. `T` is a scalar, or everything in it is lenient.
+pub(super) struct Lenient<T>(pub(super) Option<T>);
 
 impl<T> Default for Lenient<T> {
     fn default() -> Self {
@@ -186,15 +210,74 @@ impl<T> Default for Lenient<T> {
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = <&RawValue>::deserialize(deserializer)?;
-        Ok(Self(parse(Some(value))))
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue(PhantomData)).map(Self)
+    }
+}
+
+/// Visits a value of any type, to the end. After an error, a parser could not go on with the next field.
+struct AnyValue<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> AnyValue<T> {
+    fn read<E>(value: impl IntoDeserializer<'de, E>) -> Option<T>
+    where
+        E: Error,
+    {
+        T::deserialize(value.into_deserializer()).ok()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for AnyValue<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
+        Ok(Self::read::<E>(()))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<T>, E> {
+        Ok(Self::read::<E>(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Option<T>, E> {
+        Ok(Self::read::<E>(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Option<T>, E> {
+        Ok(Self::read::<E>(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Option<T>, E> {
+        Ok(Self::read::<E>(value))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<T>, E> {
+        Ok(Self::read::<E>(text))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Option<T>, E> {
+        Ok(T::deserialize(BorrowedStrDeserializer::<E>::new(text)).ok())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<T>, A::Error> {
+        let value = T::deserialize(SeqAccessDeserializer::new(&mut list)).ok();
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(value)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<T>, A::Error> {
+        let value = T::deserialize(MapAccessDeserializer::new(&mut map)).ok();
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(value)
     }
 }
 
 /// A part of an unexpected shape has no facts; the object is decoded without it.
-fn parse<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(part?.get()).ok()
+fn parse<'a, T: Deserialize<'a>>(part: Option<Part<'a>>) -> Option<T> {
+    part?.read().ok()
 }
 
 /// Whether a status is about an older generation of the object.
@@ -222,7 +305,7 @@ impl ObjectReference<'_> {
 }
 
 /// The object whose replicas an autoscaler sets; `None` for other kinds.
-pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<&RawValue>) -> Option<Box<ObjectKey>> {
+pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<Part<'_>>) -> Option<Box<ObjectKey>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
@@ -238,7 +321,7 @@ pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<&RawValue>) -> O
 /// The controller of an object, else its first owner.
 pub(super) fn controller_of(
     object: &ObjectKey,
-    owner_references: Option<&RawValue>,
+    owner_references: Option<Part<'_>>,
 ) -> Option<Box<ObjectKey>> {
     let owners = parse::<Vec<ObjectReference<'_>>>(owner_references)?;
     let controller = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first())?;

@@ -355,20 +355,15 @@ struct Terminated<'a> {
 }
 
 pub(super) fn pod_facts(parts: ObjectParts<'_>) -> ObjectFacts {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec<'a> {
-        #[serde(borrow, default)]
-        restart_policy: Text<'a>,
-    }
+    let pod = parse::<PodView<'_>>(parts.spec);
     // The default is Always.
-    let restarts_always = parse::<Spec<'_>>(parts.spec)
-        .is_none_or(|spec| !matches!(&*spec.restart_policy.0, "OnFailure" | "Never"));
+    let restarts_always =
+        pod.as_ref().is_none_or(|pod| !matches!(&*pod.restart_policy.0, "OnFailure" | "Never"));
     let status = parse::<PodStatus<'_>>(parts.status);
     // A pod that has ended requests nothing any more.
     let has_ended = status.as_ref().is_some_and(|status| matches!(&*status.phase.0, "Succeeded" | "Failed"));
     let health = status.map_or_else(HealthStatus::no_status, |status| pod_health(&status, restarts_always));
-    match parse::<PodView<'_>>(parts.spec).filter(|_| !has_ended) {
+    match pod.filter(|_| !has_ended) {
         Some(pod) => with_pod(health.into_facts(), &pod),
         None => health.into_facts(),
     }

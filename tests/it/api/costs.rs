@@ -4,6 +4,7 @@ use drift_exporter::{
     config::{Overrides, Settings, load},
     types::{Kind, Source, WantedKind},
 };
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +17,7 @@ const PRICES: &str =
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A Deployment with a last-applied-configuration and a live spec.
-pub(super) fn applied(name: &str, declared: &Value, live: &Value) -> Value {
+pub(crate) fn applied(name: &str, declared: &Value, live: &Value) -> Value {
     let copy = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"}, "spec": declared});
     json!({
         "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "generation": 1, "annotations": {APPLIED: copy.to_string()}},
@@ -32,7 +33,7 @@ pub(super) fn spec(replicas: i32, image: &str, cpu: &str) -> Value {
 }
 
 /// An exporter with the source `last_applied`.
-pub(super) async fn last_applied_exporter(api: &ApiServer, settings: Settings) -> ExporterFixture {
+pub(crate) async fn last_applied_exporter(api: &ApiServer, settings: Settings) -> ExporterFixture {
     let kinds = [Kind::deployment(), Kind::service()].iter().map(WantedKind::exactly).collect();
     let exporter =
         ExporterFixture::start_with(api, Settings { sources: vec![Source::LastApplied], kinds, ..settings });
@@ -49,7 +50,7 @@ async fn drift_cost_is_the_excess_over_declared_requests() {
         "spec": {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": [{"port": 443}]},
         "status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}});
     api.put("services", load_balancer);
-    let settings = load(PRICES, &Overrides::default()).unwrap().settings;
+    let settings = load(PRICES, &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap().settings;
     let exporter = last_applied_exporter(&api, settings).await;
     let list = exporter.get("/v1/resources?namespace=shop&fields=resourceName,resourceType,estimatedMonthlyCost,driftMonthlyCost,costCurrency,driftDetails,connectionSecret,endpoint,port,verdict").await.json();
     let [in_sync, service, web] = list["resources"].as_array().unwrap().as_slice() else { panic!("{list}") };

@@ -1,6 +1,6 @@
 //! `/v1/…`: queries, response fields, problem details.
 
-mod costs;
+pub(crate) mod costs;
 mod drift_details;
 mod etag;
 mod gate;
@@ -58,6 +58,7 @@ async fn drifted_object_has_every_field_of_the_contract() {
     cart["driftDetails"] = json!("sentences");
     cart["lastChecked"] = json!("now");
     let difference = json!({"path": "spec", "field": "hash", "expected": "a hash", "actual": "a hash",
+        "expectedForm": "plain", "actualForm": "plain",
         "severity": "warning", "expectation": "unexpected", "advice": "alert_only", "actor": "kubectl",
         "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z", "rules": ["manual-change", "hash"], "ignoredBy": null});
     assert_eq!(

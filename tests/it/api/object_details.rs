@@ -4,6 +4,7 @@ use drift_exporter::{
     config::{Overrides, Settings, load},
     rules::{RuleConfig, RuleSet},
 };
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
@@ -20,7 +21,11 @@ const RULES: &str = "rules:
 async fn ignored_field_names_its_rule_reason_and_owner() {
     let api = ApiServer::default();
     api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(3, "nginx:2", "1")));
-    let exporter = last_applied_exporter(&api, load(RULES, &Overrides::default()).unwrap().settings).await;
+    let exporter = last_applied_exporter(
+        &api,
+        load(RULES, &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap().settings,
+    )
+    .await;
     let web = exporter.get("/v1/resources/deployment/shop/web").await.json();
     let image = "spec.template.spec.containers[name=web].image";
     let ignored = json!([{"source": "last_applied", "path": image, "rule": "our-images", "reason": "our images roll",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use axum::body::Body;
 use drift_exporter::{config::Settings, server::ROUTES};
 use http::{Request, header};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
@@ -122,7 +123,11 @@ async fn busy_exporter() -> ExporterFixture {
     with_owner["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Thing", "name": "t"}]);
     api.put("deployments", with_owner);
     let text = "namespaces: [shop]\nrules: [{name: own, match: {fields: [image]}, effect: ignore}]\napi: {prices: {currency: EUR, cpu_core_hour: 1}}\n";
-    let settings = drift_exporter::config::load(text, &drift_exporter::config::Overrides::default());
+    let settings = drift_exporter::config::load(
+        text,
+        &drift_exporter::config::Overrides::default(),
+        Timestamp::UNIX_EPOCH,
+    );
     let exporter = last_applied_exporter(&api, settings.unwrap().settings).await;
     exporter.api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(4, "nginx:1", "1")));
     exporter.wait_idle().await;

@@ -1,12 +1,19 @@
 //! Callers with restricted RBAC permissions, and the access reviews for them.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::body::Body;
 use drift_exporter::{
     config::{Overrides, Settings, load},
     engine::{History, Transition},
-    server::router,
+    server::{BlockingPool, router},
     types::{Kind, ObjectKey, Source},
 };
 use http::{Request, StatusCode, header};
@@ -45,6 +52,27 @@ fn reviewed_namespaces(reviews: &ReviewServer) -> BTreeSet<String> {
         .map(|review| &review["spec"]["resourceAttributes"])
         .filter(|review| review.is_object());
     lists.map(|review| review["namespace"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_to_review_are_found_off_the_threads_that_serve_requests() {
+    let work = Arc::new(AtomicUsize::new(0));
+    let count = work.clone();
+    let pool = BlockingPool::new(move |run| {
+        count.fetch_add(1, Ordering::Relaxed);
+        run();
+    });
+    let exporter = two_namespaces(ReviewServer::default().access()).await.with_pool(pool);
+    // The visible part of the snapshot, and the list; all namespaces of kinds that the account may not list as a whole.
+    for (account, namespace, expected) in [("team", "shop", 2), ("team", "*", 3), ("admin", "*", 2)] {
+        work.store(0, Ordering::Relaxed);
+        let response = get(&exporter, account, &format!("/v1/resources?namespace={namespace}")).await;
+        assert_eq!(
+            (response.status.as_u16(), work.load(Ordering::Relaxed)),
+            (200, expected),
+            "{account} {namespace}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +169,7 @@ async fn gate_is_closed_for_kinds_the_caller_may_not_list() {
 #[tokio::test(start_paused = true)]
 async fn rule_match_is_hidden_from_restricted_callers() {
     let text = "rules: [{name: own, reason: why, match: {namespaces: [shop, attic]}, effect: expected}]\n";
-    let rules = load(text, &Overrides::default()).unwrap().settings;
+    let rules = load(text, &Overrides::default(), Timestamp::UNIX_EPOCH).unwrap().settings;
     let exporter = two_namespaces_with(ReviewServer::default().access(), rules.clone()).await;
     let object = "/v1/resources/deployment/shop/web";
     let restricted = get(&exporter, "team", object).await;

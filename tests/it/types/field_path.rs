@@ -173,3 +173,38 @@ proptest! {
         let _ = FieldPath::from_json_path(&text);
     }
 }
+
+#[test]
+fn list_of_patterns_is_split_at_commas_outside_of_brackets() {
+    for (list, patterns) in [
+        ("spec.replicas", &["spec.replicas"][..]),
+        (" spec.replicas ,, spec.paused, ", &["spec.replicas", "spec.paused"]),
+        (
+            "spec.ports[port=80,protocol=TCP].nodePort,spec.type",
+            &["spec.ports[port=80,protocol=TCP].nodePort", "spec.type"],
+        ),
+        (
+            "spec.containers[name=\"a,b]\\\"\"].image, spec.a",
+            &["spec.containers[name=\"a,b]\\\"\"].image", "spec.a"],
+        ),
+        ("metadata.annotations[\"a,b\"],spec.a", &["metadata.annotations[\"a,b\"]", "spec.a"]),
+        // The brackets of a JSON Pointer are literal.
+        ("/metadata/labels/a[b, spec.a[0]", &["/metadata/labels/a[b", "spec.a[0]"]),
+        // An invalid pattern does not hide the others.
+        ("spec.a[, spec.b", &["spec.a[", "spec.b"]),
+        ("spec.a[name=x, spec.b[name=y,z=1].c", &["spec.a[name=x", "spec.b[name=y,z=1].c"]),
+        ("spec.a[\"x, spec.b", &["spec.a[\"x", "spec.b"]),
+        ("", &[]),
+    ] {
+        assert_eq!(PathPattern::split_list(list).collect::<Vec<_>>(), patterns, "{list}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn list_of_paths_is_split_into_the_paths(paths in prop::collection::vec(prop::collection::vec(segment(), 1..4), 1..4)) {
+        let texts: Vec<String> = paths.into_iter().map(|path| FieldPath::new(path).to_string()).collect();
+        let list = texts.join(", ");
+        prop_assert_eq!(PathPattern::split_list(&list).collect::<Vec<_>>(), texts);
+    }
+}

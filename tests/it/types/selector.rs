@@ -38,7 +38,7 @@ fn all_operators_are_parsed_and_matched() {
 fn equal_selectors_compare_equal() {
     assert_eq!(Selector::parse("b=1, a in (y,x)"), Selector::parse("a in (x,y),b==1"));
     assert_ne!(Selector::parse("a=1"), Selector::parse("a!=1"));
-    assert!(Selector::parse(" , ").unwrap().is_empty());
+    assert!(Selector::parse(" ").unwrap().is_empty());
 }
 
 #[test]
@@ -47,6 +47,31 @@ fn invalid_selectors_are_rejected() {
         assert!(Selector::parse(text).is_err(), "{text}");
     }
     assert!(Selector::parse(&format!("a={}", "x".repeat(64))).is_err());
+}
+
+#[test]
+fn selectors_that_kubectl_rejects_are_rejected_with_the_reason() {
+    for (text, expected) in [
+        ("a in ()", "`a in ()` has no values; want at least one, such as in (a, b)"),
+        ("a notin ( )", "`a notin ( )` has no values"),
+        ("a=b,", "empty requirement"),
+        ("a,,b", "empty requirement"),
+        (" , ", "empty requirement"),
+        ("a=-b", "invalid label value `-b`"),
+        ("a in (b,c.)", "invalid label value `c.`"),
+        ("-a=b", "invalid label name `-a`"),
+        ("a/b/c", "invalid label name `a/b/c`"),
+        ("Example.com/a", "invalid label name `Example.com/a`"),
+        ("/a", "invalid label name `/a`"),
+        ("a/", "invalid label name `a/`"),
+        ("a>1", "invalid label name `a>1`"),
+    ] {
+        let error = Selector::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+    assert!(Selector::parse(&"x".repeat(64)).is_err());
+    // An empty value is valid, even in a list.
+    assert!(["a=", "a in (b,)"].iter().all(|text| Selector::parse(text).is_ok()));
 }
 
 #[test]

@@ -112,7 +112,11 @@ impl DeployFixture {
         let arguments = pod["containers"][0]["args"].as_array().expect("arguments").iter();
         let arguments: Vec<String> = arguments
             .filter_map(Value::as_str)
-            .filter(|argument| *argument != "run" && !argument.starts_with("--web.listen-address"))
+            .filter(|argument| {
+                *argument != "run"
+                    && !argument.starts_with("--web.listen-address")
+                    && !argument.starts_with("--web.health-address")
+            })
             .map(|argument| {
                 argument.replace("/etc/drift-exporter/settings/settings.yaml", &file.display().to_string())
             })

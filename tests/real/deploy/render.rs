@@ -6,6 +6,7 @@ use drift_exporter::{
     config::{Overrides, Pem, load, load_web},
     types::Source,
 };
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -58,12 +59,17 @@ fn defaults_watch_two_kinds() {
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(
         container["livenessProbe"]["httpGet"],
-        json!({"path": "/livez", "port": "http", "scheme": "HTTP"})
+        json!({"path": "/livez", "port": "health", "scheme": "HTTP"})
     );
     assert_eq!(
         container["readinessProbe"]["httpGet"],
-        json!({"path": "/readyz", "port": "http", "scheme": "HTTP"})
+        json!({"path": "/readyz", "port": "health", "scheme": "HTTP"})
     );
+    for probe in ["livenessProbe", "readinessProbe"] {
+        assert!(container[probe]["timeoutSeconds"].is_u64(), "{probe} has an explicit time-out");
+    }
+    assert!(words(&container["args"]).contains(&"--web.health-address=:10375"));
+    assert_eq!(container["ports"][1], json!({"name": "health", "containerPort": 10375}));
     let pod = &one(&objects, "Deployment")["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], true);
     assert_eq!(
@@ -84,7 +90,8 @@ fn exporter_accepts_the_settings_of_all_values() {
         let objects = render(&fs::read_to_string(&file).expect("values"));
         let config_map = objects.iter().find(|object| object["data"]["settings.yaml"].is_string());
         let text = config_map.expect("settings")["data"]["settings.yaml"].as_str().expect("text");
-        load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{file:?}: {problems:?}"));
+        load(text, &Overrides::default(), Timestamp::UNIX_EPOCH)
+            .unwrap_or_else(|problems| panic!("{file:?}: {problems:?}"));
     }
     let settings = "addresses: {grafana: 'https://grafana.acme.io'}\nsettings: {api: {values: full}}";
     let objects = render(settings);
@@ -175,8 +182,7 @@ fn each_dashboard_is_a_config_map_with_the_sidecar_label() {
 fn certificate_enables_tls_everywhere() {
     let objects = ci("guarded");
     let container = container(&objects);
-    assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
-    assert_eq!(container["readinessProbe"]["httpGet"]["scheme"], "HTTPS");
+    assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTP", "probes have a port of their own");
     let arguments = words(&container["args"]);
     assert!(arguments.contains(&"--web.auth=kubernetes"), "{arguments:?}");
     assert!(arguments.contains(&"--web.config.file=/etc/drift-exporter/web/web-config.yml"), "{arguments:?}");
@@ -200,7 +206,6 @@ fn certificate_enables_tls_everywhere() {
 fn certificate_is_served_with_any_other_settings() {
     let served = |values: &str| {
         let objects = render(values);
-        assert_eq!(container(&objects)["readinessProbe"]["httpGet"]["scheme"], "HTTPS", "{values}");
         assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "https", "{values}");
         objects
     };
@@ -217,8 +222,10 @@ fn certificate_is_served_with_any_other_settings() {
         assert_eq!(web.tls.expect("TLS").certificate, Pem::File(certificate.into()), "{values}");
     }
     served("web: {tlsSecret: mine, existingSecret: other}\nserviceMonitor: {enabled: true}");
-    let unserved = render("web: {config: {tls_server_config: {min_version: TLS13}}}");
-    assert_eq!(container(&unserved)["livenessProbe"]["httpGet"]["scheme"], "HTTP", "no certificate, no TLS");
+    let unserved =
+        render("web: {config: {tls_server_config: {min_version: TLS13}}}\nserviceMonitor: {enabled: true}");
+    let scheme = &one(&unserved, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"];
+    assert_eq!(scheme, "http", "no certificate, no TLS");
 }
 
 #[test]
@@ -274,13 +281,13 @@ fn passwords_are_stored_in_a_secret() {
     );
     assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "http");
     assert_eq!(container(&objects)["livenessProbe"], json!({"tcpSocket": {"port": "http"}}));
-    let given = render("web: {existingSecret: mine, scheme: https}");
+    let given = render("web: {existingSecret: mine, scheme: https}\nserviceMonitor: {enabled: true}");
     assert!(!kinds(&given).contains(&"Secret"));
     assert_eq!(
         one(&given, "Deployment")["spec"]["template"]["spec"]["volumes"][1]["secret"]["secretName"],
         "mine"
     );
-    assert_eq!(container(&given)["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
+    assert_eq!(one(&given, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "https");
 }
 
 #[test]
@@ -316,7 +323,7 @@ fn chart_accepts_the_values_of_the_guides() {
     for values in install.iter().chain(&quickstart) {
         let objects = render(values);
         let text = objects.iter().find_map(|object| object["data"]["settings.yaml"].as_str());
-        load(text.expect("settings"), &Overrides::default())
+        load(text.expect("settings"), &Overrides::default(), Timestamp::UNIX_EPOCH)
             .unwrap_or_else(|problems| panic!("{values}: {problems:?}"));
         let containers = one(&objects, "Deployment")["spec"]["template"]["spec"]["containers"].as_array();
         for beside in containers.expect("containers").iter().skip(1) {
@@ -329,6 +336,7 @@ fn chart_accepts_the_values_of_the_guides() {
     let objects = render(&quickstart[0]);
     assert!(["ServiceMonitor", "PrometheusRule"].iter().all(|kind| kinds(&objects).contains(kind)));
     let settings = one(&objects, "ConfigMap")["data"]["settings.yaml"].as_str().expect("settings");
-    let sources = load(settings, &Overrides::default()).expect("settings").settings.sources;
+    let sources =
+        load(settings, &Overrides::default(), Timestamp::UNIX_EPOCH).expect("settings").settings.sources;
     assert!(sources.contains(&Source::LastApplied), "{sources:?}");
 }

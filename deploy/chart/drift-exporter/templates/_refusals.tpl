@@ -16,6 +16,7 @@
   "--sources" "settings.sources"
   "--web.auth" "web.auth"
   "--web.config.file" "web.config or web.existingSecret"
+  "--web.health-address" "livenessProbe and readinessProbe"
   "--web.listen-address" "service.port" }}
 {{- range .Values.extraArgs }}
 {{- $flag := first (splitList "=" .) }}

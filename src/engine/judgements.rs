@@ -1,19 +1,19 @@
-//! The pure part of reconciliation: whether an object exists, and the judgement of each source on it, without
-//! regard to the claims so far.
+//! The pure part of reconciliation: whether an object exists, and the judgement of each source on it. Of the claims so far, only
+//! their sources matter.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::{
-    BaselineState, ClaimDetails, ClusterMatch, DeclaredBy, KindState, WatchState, baselines::Baselines,
-    snapshot::is_refused,
+    BaselineState, ClaimDetails, ClaimEntry, ClusterMatch, DeclaredBy, KindState, WatchState,
+    baselines::Baselines, snapshot::is_refused,
 };
 use crate::{
     diff::{Comparison, compare, creator, judge, judge_record, manifest::ClusterSchemas, redact_findings},
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, Finding, HashBaseline, Judgement,
-        Kind, LiveObject, ObjectKey, ObjectRef, Source, UnknownReason,
+        Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
     },
 };
 
@@ -58,74 +58,78 @@ pub(super) fn find_kind<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<
 }
 
 #[derive(Debug)]
-pub(super) struct SourceVerdict {
+pub(super) struct SourceJudgement {
     pub(super) source: Source,
     pub(super) judgement: Judgement,
     pub(super) details: Option<ClaimDetails>,
 }
 
-impl SourceVerdict {
+impl SourceJudgement {
     fn plain(source: Source, judgement: Judgement) -> Self {
         Self { source, judgement, details: None }
     }
 }
 
-/// The verdicts of all sources on an object, in the order of the sources. An object that exists has at least
-/// one.
-pub(super) fn source_verdicts(
+/// The judgements of all sources on an object, in the order of the sources. An object that exists has at least
+/// one. `before` are the claims so far.
+pub(super) fn source_judgements(
     key: &ObjectKey,
     presence: &Presence,
+    before: &[Arc<ClaimEntry>],
     baselines: &Baselines,
     schemas: &ClusterSchemas,
     now: Timestamp,
-) -> Vec<SourceVerdict> {
+) -> Vec<SourceJudgement> {
     let with_baselines = Source::ALL.iter().filter(|source| !source.is_on_object());
-    let mut verdicts: Vec<SourceVerdict> = with_baselines
-        .filter_map(|source| baseline_verdict(*source, key, presence, baselines, schemas))
+    let mut judgements: Vec<SourceJudgement> = with_baselines
+        .filter_map(|source| baseline_judgement(*source, key, presence, before, baselines, schemas))
         .collect();
     if let Presence::Exists(object) = presence {
-        verdicts.extend(last_applied_verdict(object, schemas));
+        judgements.extend(last_applied_judgement(object, schemas));
         if let Some(record) = object.controller_status() {
             let judgement = judge_record(record, record.in_grace_period(now));
-            verdicts.push(SourceVerdict::plain(Source::StatusHash, judgement));
+            judgements.push(SourceJudgement::plain(Source::StatusHash, judgement));
         }
         let is_job = object.report.as_ref().is_some_and(|report| report.run.is_some());
         let has_hash_claim = match &object.hash_baseline {
             HashBaseline::NotRequested => false,
             // A Job is watched for its runs, not for a hash.
-            HashBaseline::Absent => verdicts.is_empty() && !is_job,
+            HashBaseline::Absent => judgements.is_empty() && !is_job,
             HashBaseline::Unusable(_) | HashBaseline::Match(_) | HashBaseline::Mismatch(_) => true,
         };
         if has_hash_claim {
-            verdicts.push(SourceVerdict::plain(Source::Annotation, judge(object)));
-        } else if verdicts.is_empty() {
-            verdicts.push(SourceVerdict::plain(Source::Unclaimed, Judgement::NoBaseline));
+            judgements.push(SourceJudgement::plain(Source::Annotation, judge(object)));
+        } else if judgements.is_empty() {
+            judgements.push(SourceJudgement::plain(Source::Unclaimed, Judgement::NoBaseline));
         }
     }
     // A field that one baseline marks as sensitive is redacted in the findings of all sources.
     for (fields, redaction_key) in baselines.sensitive_fields_of(key) {
-        for verdict in &mut verdicts {
-            if let Judgement::Drifted(findings) = &mut verdict.judgement {
+        for judgement in &mut judgements {
+            if let Judgement::Drifted(findings) = &mut judgement.judgement {
                 redact_findings(findings, &fields, redaction_key);
             }
         }
     }
-    verdicts.sort_by_key(|verdict| verdict.source);
-    verdicts
+    judgements.sort_by_key(|judgement| judgement.source);
+    judgements
 }
 
-/// The merged verdict of all baselines of one source that declare an object.
-fn baseline_verdict(
+/// The merged judgement of all baselines of one source that declare an object.
+fn baseline_judgement(
     source: Source,
     key: &ObjectKey,
     presence: &Presence,
+    before: &[Arc<ClaimEntry>],
     baselines: &Baselines,
     schemas: &ClusterSchemas,
-) -> Option<SourceVerdict> {
+) -> Option<SourceJudgement> {
+    let is_known = |entry: &Arc<ClaimEntry>| entry.claim.source == source;
     match presence {
         Presence::NotSynced => return None,
-        // The object was listed before a baseline needed its fields, and is being listed again.
-        Presence::Exists(object) if object.document.is_none() => return None,
+        // The object was read before a baseline needed its fields, and is being listed again. A new claim waits for that;
+        // a claim that is known, for example on a missing object, is in flight.
+        Presence::Exists(object) if object.document.is_none() && !before.iter().any(is_known) => return None,
         Presence::Exists(_) | Presence::Absent | Presence::Unwatched => {}
     }
     let mut details = ClaimDetails::default();
@@ -138,44 +142,34 @@ fn baseline_verdict(
         }
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
         let judgement = judge_declared(state, declared, presence, schemas, &mut details);
-        declared_by.push((certainty_rank(&judgement), DeclaredBy { address, baseline }));
+        declared_by.push((precedence(&judgement), DeclaredBy { address, baseline }));
         judgements.push(judgement);
     }
     declared_by.sort_by_key(|(rank, _)| *rank);
     details.declared_by = declared_by.into_iter().map(|(_, declared_by)| declared_by).collect();
     let judgement = merge_judgements(judgements)?;
     if let Presence::Exists(object) = presence {
-        details.compared_content = object.document.as_ref().map(|document| document.content);
+        details.compared_content = object.readable_document().map(|document| document.content);
     }
-    Some(SourceVerdict { source, judgement, details: Some(details) })
+    Some(SourceJudgement { source, judgement, details: Some(details) })
 }
 
-fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceVerdict> {
-    let (declared, document) = (object.applied.as_ref()?, object.document.as_ref()?);
-    let judgement = match &declared.body {
-        DeclaredBody::Opaque(reason) => Judgement::Unknown(*reason),
-        _ if declared.object.version != object.key.kind.version => {
+fn last_applied_judgement(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceJudgement> {
+    let (declared, document) = (object.applied.as_ref()?, object.readable_document());
+    let judgement = match (&declared.body, document) {
+        (DeclaredBody::Opaque(reason), _) => Judgement::Unknown(*reason),
+        (_, None) => Judgement::Unknown(UnknownReason::Unreadable),
+        (_, Some(_)) if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        _ => match compare_if_known(declared, document, schemas) {
+        (_, Some(document)) => match compare_if_known(declared, document, schemas) {
             Some(comparison) => judge_comparison(comparison),
             None => Judgement::InFlight,
         },
     };
-    let details = ClaimDetails {
-        compared_content: Some(document.content_beside_last_applied),
-        ..ClaimDetails::default()
-    };
-    Some(SourceVerdict { source: Source::LastApplied, judgement, details: Some(details) })
-}
-
-/// Orders judgements by how much they say: drift, in sync, unknown.
-fn certainty_rank(judgement: &Judgement) -> u8 {
-    match judgement {
-        Judgement::Drifted(_) | Judgement::Missing(_) | Judgement::Replaced(_) => 0,
-        Judgement::InSync => 1,
-        Judgement::InFlight | Judgement::NoBaseline | Judgement::Unknown(_) => 2,
-    }
+    let compared_content = document.map(|document| document.content_beside_last_applied);
+    let details = ClaimDetails { compared_content, ..ClaimDetails::default() };
+    Some(SourceJudgement { source: Source::LastApplied, judgement, details: Some(details) })
 }
 
 /// Judges an object by one declaration. Adds the blind fields to `details`.
@@ -212,8 +206,10 @@ fn judge_declared(
     if declared.object.version != object.key.kind.version {
         return Judgement::Unknown(UnknownReason::OtherVersion);
     }
-    let Some(document) = object.document.as_ref().filter(|document| !document.is_unreadable()) else {
-        return Judgement::Unknown(UnknownReason::Unreadable);
+    let document = match object.document.as_deref() {
+        None => return Judgement::InFlight,
+        Some(LiveDocument::Unreadable) => return Judgement::Unknown(UnknownReason::Unreadable),
+        Some(LiveDocument::Readable(document)) => document,
     };
     let Some(comparison) = compare_if_known(declared, document, schemas) else {
         return Judgement::InFlight;
@@ -232,9 +228,7 @@ fn compare_if_known(
     document: &Document,
     schemas: &ClusterSchemas,
 ) -> Option<Comparison> {
-    let ObjectRef { group, version, kind, .. } = &declared.object;
-    let api_version = format!("{group}/{version}");
-    let schemas = schemas.of(api_version.trim_start_matches('/'), kind)?;
+    let schemas = schemas.of(&declared.object.api_version(), &declared.object.kind)?;
     Some(compare(declared, document, schemas))
 }
 
@@ -248,29 +242,41 @@ fn judge_comparison(comparison: Comparison) -> Judgement {
     }
 }
 
-/// Several declarations of one object are one claim, which is in sync if the object matches every declaration
-/// that can be compared.
+/// Merges the judgements by several declarations of one object, which are one claim. What an earlier row of this table knows, a
+/// later row does not hide:
+///
+/// | precedence | judgement | because |
+/// |---|---|---|
+/// | 0 | missing, replaced | the declared object does not exist, whatever the fields of the live one |
+/// | 1 | drifted | at least one declaration is violated now; the findings of all of them count |
+/// | 2 | in flight | one declaration may change soon; until then the claim keeps its last value |
+/// | 3 | in sync | the object matches every declaration that can be compared |
+/// | 4 | unknown, no baseline | no declaration can be compared |
+///
+/// Within a row the first declaration wins. The rows 0 and 1 start or continue the episode of the claim, row 3 ends it, and the
+/// rows 2 and 4 leave it as it is.
 fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
-    let mut findings: Vec<Finding> = Vec::new();
-    let mut unknown = None;
-    let mut in_sync = false;
-    for judgement in judgements {
-        match judgement {
-            Judgement::InFlight | Judgement::Missing(_) | Judgement::Replaced(_) => return Some(judgement),
-            Judgement::Drifted(mut more) => {
-                // One declaration may report a path twice: the element that was removed from a list, and the
-                // element that was added. Only paths of other declarations are duplicates.
-                more.retain(|finding| !findings.iter().any(|known| known.path == finding.path));
-                findings.extend(more);
-            }
-            Judgement::InSync => in_sync = true,
-            Judgement::Unknown(_) | Judgement::NoBaseline => unknown = unknown.or(Some(judgement)),
+    judgements.into_iter().reduce(|merged, next| match (merged, next) {
+        (Judgement::Drifted(mut findings), Judgement::Drifted(mut more)) => {
+            // One declaration may report a path twice: the element that was removed from a list, and the
+            // element that was added. Only paths of other declarations are duplicates.
+            more.retain(|finding| !findings.iter().any(|known| known.path == finding.path));
+            findings.extend(more);
+            Judgement::Drifted(findings)
         }
-    }
-    match (findings.is_empty(), in_sync) {
-        (false, _) => Some(Judgement::Drifted(findings)),
-        (true, true) => Some(Judgement::InSync),
-        (true, false) => unknown,
+        (merged, next) if precedence(&next) < precedence(&merged) => next,
+        (merged, _) => merged,
+    })
+}
+
+/// The row of a judgement in the table of [`merge_judgements`].
+fn precedence(judgement: &Judgement) -> u8 {
+    match judgement {
+        Judgement::Missing(_) | Judgement::Replaced(_) => 0,
+        Judgement::Drifted(_) => 1,
+        Judgement::InFlight => 2,
+        Judgement::InSync => 3,
+        Judgement::Unknown(_) | Judgement::NoBaseline => 4,
     }
 }
 
@@ -279,14 +285,14 @@ fn missing(declared: &DeclaredObject) -> Finding {
 }
 
 fn replaced(uid: &str, object: &LiveObject) -> Finding {
-    let owner = object.document.as_deref().and_then(creator);
+    let owner = object.readable_document().and_then(creator);
     let path = FieldPath::of_fields(["metadata", "uid"]);
     Finding { owner, ..Finding::new(path, FieldClass::Existence, uid, &object.uid) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldClass, Finding, Judgement, merge_judgements};
+    use super::{FieldClass, Finding, Judgement, UnknownReason, merge_judgements};
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
         let finding = |(path, expected, actual): &(&str, &str, &str)| {
@@ -304,5 +310,43 @@ mod tests {
             assert_eq!(merge_judgements(vec![drifted(one), drifted(another)]), Some(drifted(&all)));
         }
         assert_eq!(merge_judgements(vec![drifted(&replaced), drifted(&replaced)]), Some(drifted(&replaced)));
+    }
+    fn existence() -> Finding {
+        Finding::new("metadata.uid".parse().unwrap(), FieldClass::Existence, "a", "b")
+    }
+
+    /// All judgements, those that win first.
+    fn by_precedence() -> [Judgement; 7] {
+        [
+            Judgement::Missing(existence()),
+            Judgement::Replaced(existence()),
+            drifted(&[("spec.size", "1", "2")]),
+            Judgement::InFlight,
+            Judgement::InSync,
+            Judgement::Unknown(UnknownReason::Encrypted),
+            Judgement::NoBaseline,
+        ]
+    }
+
+    #[test]
+    fn merged_judgement_of_every_pair_is_the_first_by_precedence() {
+        let all = by_precedence();
+        for (at, first) in all.iter().enumerate() {
+            for other in &all[at..] {
+                // Between two of these the order of the declarations decides.
+                let is_tie = matches!(
+                    (first, other),
+                    (Judgement::Missing(_), Judgement::Replaced(_))
+                        | (Judgement::Unknown(_), Judgement::NoBaseline)
+                );
+                let merge = |one: &Judgement, another: &Judgement| {
+                    merge_judgements(vec![one.clone(), another.clone()])
+                };
+                assert_eq!(merge(first, other).as_ref(), Some(first), "{first:?}, {other:?}");
+                let last = if is_tie { other } else { first };
+                assert_eq!(merge(other, first).as_ref(), Some(last), "{other:?}, {first:?}");
+            }
+        }
+        assert_eq!(merge_judgements(Vec::new()), None);
     }
 }

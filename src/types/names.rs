@@ -1,0 +1,34 @@
+//! Which names Kubernetes allows.
+
+/// Whether a text is a valid name of a namespace (RFC 1123 label).
+pub fn is_namespace(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(allowed)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// Whether a text is a valid prefix of a label name (RFC 1123 subdomain).
+pub fn is_label_prefix(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_namespace)
+}
+
+/// Whether a text is a valid label name, with or without a prefix: `app`, `example.com/team`.
+pub fn is_label_name(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    prefix.is_none_or(is_label_prefix) && !name.is_empty() && is_label_value(name)
+}
+
+/// Whether a text is a valid label value. It may be empty.
+pub fn is_label_value(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let outer = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= 63
+        && text.chars().all(inner)
+        && text.chars().next().is_none_or(outer)
+        && text.chars().next_back().is_none_or(outer)
+}
