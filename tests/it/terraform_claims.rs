@@ -54,6 +54,29 @@ fn edit_is_drift_with_field_manager_onset_and_address() {
 }
 
 #[test]
+fn first_comparison_in_sync_is_no_transition() {
+    let mut fixture = EngineFixture::not_synced(config_maps(), &[Source::Terraform]);
+    let one = Baseline { this_cluster: true, ..state("s", 1, &[A]) };
+    fixture.set_baseline(one);
+    let health = WatchHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
+    fixture.engine.apply(Event::WatchHealth(fixture.stream.id, health));
+    fixture.assert_unknown("a", UnknownReason::Unwatched);
+    fixture.list(&[A]);
+    fixture.assert_verdict("a", VerdictKind::InSync);
+    let transitions = |fixture: &EngineFixture| -> Vec<_> {
+        let history = fixture.engine.snapshot().history;
+        history.newest_first().map(|transition| (transition.from, transition.to)).collect()
+    };
+    assert_eq!(transitions(&fixture), []);
+    fixture.observe("a", "u-a", "2").observe("a", "u-a", "1");
+    let drift = [
+        (Some(VerdictKind::Drifted), Some(VerdictKind::InSync)),
+        (Some(VerdictKind::InSync), Some(VerdictKind::Drifted)),
+    ];
+    assert_eq!(transitions(&fixture), drift);
+}
+
+#[test]
 fn deleted_object_is_missing_until_recreated_or_undeclared() {
     let mut fixture = EngineFixture::new(&[state("s", 1, &[A, B])], &[A, B]);
     fixture.delete("a");
