@@ -33,7 +33,7 @@ pub enum Event {
     Baseline(Arc<Baseline>),
     /// A baseline was deleted; it no longer declares any object.
     BaselineRemoved(Source, Arc<str>),
-    /// Whether the baselines of a source can be listed. `Up` follows the last baseline of the first list.
+    /// The health of a source. `Up` follows the last baseline of its first list.
     SourceHealth(Source, WatchHealth),
     /// The settings no longer enable this source.
     SourceRemoved(Source),

@@ -79,7 +79,7 @@ impl ActiveRules {
     }
 
     /// Whether all labels of an object that rules for it need were read. If not, the object is being listed again with them. An
-    /// object that does not exist has the labels that it has.
+    /// absent object needs no relist: its labels are final.
     pub(super) fn has_labels(&self, object: &ClaimedObject) -> bool {
         let Some(object) = object.live() else { return true };
         let of_team = self.labels.in_namespace.get(&*object.key.namespace);

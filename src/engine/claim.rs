@@ -36,7 +36,7 @@ impl ClaimEntry {
 pub struct Claim {
     pub source: Source,
     pub verdict: Verdict,
-    /// None if no episode started within the last day while we watched.
+    /// None if no episode started for a day, or none did while we watched.
     pub episodes: Option<EpisodeCount>,
     /// Only for sources that declare single fields.
     pub details: Option<Arc<ClaimDetails>>,
@@ -74,7 +74,7 @@ pub struct DeclaredBy {
     pub baseline: Arc<str>,
 }
 
-/// How often a claim started to drift within the last day.
+/// How often a claim started to drift since the last day without an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpisodeCount {
     pub count: u32,
@@ -115,9 +115,9 @@ impl EpisodeCount {
 /// | no baseline: it was removed from the object | | ends: `deleted` |
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
 ///
-/// An inconclusive judgement keeps the last conclusive result, so its episode continues. Findings that cannot be rated yet are in
-/// flight, see [`Rater::judgement_for_now`]. `baseline_moved`: if the object is in
-/// sync now, its baseline changed and not the object. The engine ends the episode of a claim that no source makes any more.
+/// An inconclusive judgement keeps the last conclusive result, which only a change of the rules can end or start. Findings that
+/// cannot be rated yet are in flight, see [`Rater::judgement_for_now`]. `baseline_moved` is true if the baseline changed and the
+/// object did not. The engine ends the episode of a claim whose source no longer declares the object.
 pub(super) fn step_episode(
     before: Verdict,
     judgement: Judgement,

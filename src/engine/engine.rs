@@ -1,4 +1,4 @@
-//! The engine folds events into the state and is its only writer. Readers get immutable snapshots.
+//! The engine applies events to the state and is its only writer. Readers get immutable snapshots.
 //!
 //! [`Engine::apply`] dispatches an event. Most of them lead to [`Engine::reconcile`], which re-evaluates all claims on one object; it
 //! comes first, and below it the inputs: objects and lists, watches, baselines, rules and schemas, time.
@@ -16,6 +16,9 @@
 //!
 //! `Engine::record` counts each start and end, and appends it to the history. It does not count the start of drift that may be older
 //! than the watch: `is_observed` in [`Engine::reconcile`].
+//!
+//! After a restart the counters start at zero, and the history is what `--history.file` holds. Drift that the first list finds is an
+//! episode, but neither a detection nor a transition; its onset comes from the object's `managedFields`. Its end is counted.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -71,7 +74,7 @@ pub struct Engine {
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
     grace_periods: HashMap<ObjectKey, Timestamp>,
-    /// Rules that expired up to this time have been handled.
+    /// When rule expiry was last checked.
     rules_checked_at: Timestamp,
 }
 
@@ -80,7 +83,7 @@ pub struct Engine {
 struct ReconcileContext {
     /// Whether drift of an object without claims so far started while we watched. Only such episodes are counted.
     counted: bool,
-    /// The cause with which episodes of claims end that no source makes any more.
+    /// The cause for episodes of claims whose source no longer declares the object.
     cause: ResolutionCause,
     now: Timestamp,
 }

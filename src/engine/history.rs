@@ -31,7 +31,8 @@ pub struct Transition {
     pub episode: Option<EpisodeSummary>,
 }
 
-/// The episode of a transition. It has no values of fields, so history and Events need no redaction.
+/// The episode of a transition. It has no values except keys and set elements in paths, so
+/// history and Events need no redaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpisodeSummary {
     #[serde(rename = "turn")]

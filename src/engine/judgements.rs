@@ -242,8 +242,7 @@ fn judge_comparison(comparison: Comparison) -> Judgement {
     }
 }
 
-/// Merges the judgements by several declarations of one object, which are one claim. What an earlier row of this table knows, a
-/// later row does not hide:
+/// Merges the judgements by several declarations of one object, which are one claim. The judgement with the lowest number wins:
 ///
 /// | precedence | judgement | because |
 /// |---|---|---|
@@ -253,8 +252,7 @@ fn judge_comparison(comparison: Comparison) -> Judgement {
 /// | 3 | in sync | the object matches every declaration that can be compared |
 /// | 4 | unknown, no baseline | no declaration can be compared |
 ///
-/// Within a row the first declaration wins. The rows 0 and 1 start or continue the episode of the claim, row 3 ends it, and the
-/// rows 2 and 4 leave it as it is.
+/// Within a row the first declaration wins. [`super::claim::step_episode`] has the table of where an episode starts and ends.
 fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
     judgements.into_iter().reduce(|merged, next| match (merged, next) {
         (Judgement::Drifted(mut findings), Judgement::Drifted(mut more)) => {

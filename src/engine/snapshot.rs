@@ -193,7 +193,7 @@ impl BaselineState {
 }
 
 /// Replaces messages that a caller may not see.
-const SEE_LOG: &str = "the exporter's log says more";
+const SEE_LOG: &str = "see the exporter's log";
 
 /// The message of a source that is down may name objects that the caller may not see.
 fn without_message(health: &WatchHealth) -> WatchHealth {

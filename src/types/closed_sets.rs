@@ -129,7 +129,7 @@ closed_set! {
 }
 
 impl Actor {
-    /// The word of texts for people, who would misread `none`.
+    /// The name in prose: `unknown` instead of `none`.
     pub fn in_prose(self) -> &'static str {
         if self == Self::Unknown { "unknown" } else { self.as_str() }
     }

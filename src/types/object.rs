@@ -1,4 +1,4 @@
-//! A live object, reduced to the parts that are compared and exposed, and the trace of one that does not exist.
+//! A live object, reduced to the parts that are compared and exposed, and and declared objects that are absent.
 
 use std::{
     fmt,
@@ -98,7 +98,7 @@ impl ClaimedObject {
         }
     }
 
-    /// Those of an object about which nothing is known, if it does not exist.
+    /// Default facts for an absent object.
     pub fn facts(&self) -> &ObjectFacts {
         static NONE: LazyLock<ObjectFacts> = LazyLock::new(ObjectFacts::default);
         self.live().map_or(&NONE, |object| &object.facts)

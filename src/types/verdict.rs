@@ -29,7 +29,7 @@ impl VerdictKind {
         matches!(self, Self::Drifted | Self::Missing | Self::Replaced)
     }
 
-    /// Whether it is unknown now if the object deviates. Its severity is unknown too.
+    /// Whether the verdict is inconclusive. Its severity is unknown then.
     pub fn is_undecided(self) -> bool {
         matches!(self, Self::Unknown | Self::InFlight)
     }
@@ -130,7 +130,7 @@ pub struct Ignored {
     pub drift_kind: DriftKind,
     /// The worst first. They keep their onsets for when the rules change.
     pub differences: Vec<Difference>,
-    /// The onset of the episode that a rule ended. The episode resumes from it if the rule is removed.
+    /// The onset of the episode that a rule ended. The next episode has it too if the rule is removed.
     pub onset: Option<Timestamp>,
 }
 

@@ -87,14 +87,16 @@ impl ObjectDecoder {
             return Decoded::Unnamed;
         };
         let whole = Part::Text(text);
-        if self.needs_all_trees()
-            && self.spec.filters.is_empty()
-            && let Ok(tree) = whole.read()
-        {
-            return self.decode_tree(tree);
+        let mut is_readable = true;
+        if self.needs_all_trees() && self.spec.filters.is_empty() {
+            match whole.read() {
+                Ok(tree) => return self.decode_tree(tree),
+                Err(_) => is_readable = false,
+            }
         }
         let Ok(parts) = serde_json::from_str::<ObjectParts<'_>>(text) else {
-            return whole.read().map_or(Decoded::Unnamed, |tree| self.decode_name(&tree));
+            let tree = is_readable.then(|| whole.read().ok()).flatten();
+            return tree.map_or(Decoded::Unnamed, |tree| self.decode_name(&tree));
         };
         let labels = match self.accepted_labels(&parts.metadata) {
             Ok(labels) => labels,
@@ -102,7 +104,10 @@ impl ObjectDecoder {
         };
         let annotations = self.annotations(parts.metadata.annotations);
         let needs_tree = self.needs_all_trees() || annotations.need_tree();
-        if needs_tree && let Ok(tree) = whole.read() {
+        if needs_tree
+            && is_readable
+            && let Ok(tree) = whole.read()
+        {
             return self.decode_tree(tree);
         }
         let mut object = self.decode_parts(&parts, &labels, &annotations, None);

@@ -10,7 +10,10 @@ use drift_exporter::{
     config::Settings,
     diff::Comparison,
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
-    types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason, Source},
+    types::{
+        BaselineFault, BaselineOrigin, DeclaredBody, GroupKind, RedactionKey, SkipReason, Source,
+        UnknownReason,
+    },
 };
 use serde_json::{Value, json};
 
@@ -363,6 +366,15 @@ fn published_baseline_diffs_like_the_state_without_secret_values() {
         assert_eq!(found, paths);
         assert!(!format!("{:?}", comparison.findings).contains("hunter"), "{:?}", comparison.findings);
     }
+}
+
+#[test]
+fn published_type_that_this_version_cannot_compare_is_unknown() {
+    let published = inflated(&secrets(&publish(&state(1, &json!([config_map("a", "b")])), &[])));
+    let newer = published.replace("kubernetes_config_map_v1", "kubernetes_config_map_v9");
+    let read = |text: &str| PublishedBaseline::read(text.as_bytes()).unwrap().state.objects[0].body.clone();
+    assert!(matches!(read(&published), DeclaredBody::Attributes(_)));
+    assert_eq!(read(&newer), DeclaredBody::Opaque(UnknownReason::NewerSchema));
 }
 
 #[test]

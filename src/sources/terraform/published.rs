@@ -17,7 +17,11 @@ use serde_json::Value;
 
 use super::state::TerraformState;
 use crate::{
-    diff::{Digests, Node, pack, redact_value, unpack},
+    diff::{
+        Digests, Node, pack, redact_value,
+        terraform::{PART_TYPES, gvk_of},
+        unpack,
+    },
     sources::{inflate::json_fault, scopes::is_built_in},
     types::{
         BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, PackedJson, RedactionKey, SkippedResource,
@@ -221,6 +225,13 @@ impl StoredObject {
 
     fn decode(self, key: &RedactionKey) -> DeclaredObject {
         let Self { address, resource_type, object, uid, sensitive, body } = self;
+        // A newer CLI may publish types that this exporter cannot compare.
+        let is_supported = match &body {
+            DeclaredBody::Attributes(_) => gvk_of(&resource_type).is_some(),
+            DeclaredBody::Parts(_) => PART_TYPES.contains(&&*resource_type),
+            DeclaredBody::Whole(_) | DeclaredBody::Subset(_) | DeclaredBody::Opaque(_) => true,
+        };
+        let body = if is_supported { body } else { DeclaredBody::Opaque(UnknownReason::NewerSchema) };
         DeclaredObject { address, resource_type, object, uid, sensitive, key: key.clone(), body }
     }
 }
