@@ -19,7 +19,7 @@ use super::{
     args::DiffArgs,
     client::{NamespaceScope, Query},
     error::CliError,
-    get::outcome,
+    get::{outcome, untrusted_note},
     output::{Console, block_on, escape_control},
     resources::{ClaimView, ExporterStatus, FetchedClaim, fetch_claims},
 };
@@ -54,7 +54,8 @@ async fn fetch(
     let (rows, gaps) = fetch_claims(&mut query).await?;
     let status = ExporterStatus::fetch(&query, gaps).await?;
     let outcome = outcome(&query, &rows, &status)?;
-    for line in incomparable(&query, &rows, &status).into_iter().chain(status.gap_summary()) {
+    let lines = incomparable(&query, &rows, &status).into_iter();
+    for line in lines.chain(untrusted_note(&rows)).chain(status.gap_summary()) {
         console.note(line)?;
     }
     Ok((rows, outcome))

@@ -118,7 +118,12 @@ fn format_claim(text: &mut String, claim: &ClaimView) {
     for DeclaredByView { address, state } in &claim.declared_by {
         let _ = writeln!(text, "  declared by {}", format!("{state} {address}").trim_end());
     }
-    for difference in claim.differences.iter().chain(&claim.ignored) {
+    if claim.is_untrusted() {
+        text.push_str(
+            "  may not speak for this object: trust it with --trusted-namespaces or the settings\n",
+        );
+    }
+    for difference in claim.differences.iter().chain(&claim.ignored).chain(&claim.untrusted) {
         format_difference(text, difference);
     }
     let blind_fields = claim.blind_fields.join();

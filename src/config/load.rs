@@ -17,7 +17,7 @@ use crate::{
     rules::{RuleConfig, RuleProblem, RuleSet},
     types::{
         Algorithm, FieldPath, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind, is_label_name, is_label_prefix, is_namespace,
+        TrustedNamespaces, WantedKind, is_label_name, is_label_prefix, is_namespace,
     },
 };
 
@@ -105,7 +105,7 @@ fn settings(
     };
     let names = |names: Vec<String>| names.into_iter().map(Into::into).collect();
     let resources = overrides.resources.or(file.metrics.resources);
-    Some(Settings {
+    let mut settings = Settings {
         namespaces: overrides.namespaces.clone().unwrap_or_else(|| names(file.namespaces)),
         excluded_namespaces: names(file.excluded_namespaces),
         kinds,
@@ -128,7 +128,11 @@ fn settings(
         prices: file.api.prices,
         grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(defaults.log_level),
-    })
+    };
+    if let Some(trusted) = &overrides.trusted_namespaces {
+        settings.trust(trusted);
+    }
+    Some(settings)
 }
 
 fn grafana_url(url: &str, problems: &mut Vec<ConfigProblem>) -> Option<Box<str>> {
@@ -235,6 +239,7 @@ fn terraform(entry: &TerraformEntry, problems: &mut Vec<ConfigProblem>) -> State
         files: entry.files.iter().map(Into::into).collect(),
         lock_max_age: lock_max_age.unwrap_or(defaults.lock_max_age),
         this_cluster: entry.this_cluster,
+        trusted_namespaces: trusted("sources.terraform", &entry.trusted_namespaces, problems),
     }
 }
 
@@ -259,6 +264,7 @@ fn helm(entry: &HelmEntry, problems: &mut Vec<ConfigProblem>) -> ReleaseLocation
     ReleaseLocations {
         scope: Scope::new(&entry.namespaces, &[]),
         pending_max_age: pending_max_age.unwrap_or(defaults.pending_max_age),
+        trusted_namespaces: trusted("sources.helm", &entry.trusted_namespaces, problems),
     }
 }
 
@@ -391,6 +397,13 @@ fn parse_selector(key: &str, text: &str, problems: &mut Vec<ConfigProblem>) -> O
             None
         }
     }
+}
+
+fn trusted(source: &str, names: &[String], problems: &mut Vec<ConfigProblem>) -> TrustedNamespaces {
+    if !names.iter().any(|name| name == TrustedNamespaces::ALL) {
+        check_namespaces(&format!("{source}.trusted_namespaces"), names, problems);
+    }
+    TrustedNamespaces::new(names.iter().map(String::as_str))
 }
 
 fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<ConfigProblem>) {

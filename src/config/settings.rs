@@ -12,7 +12,7 @@ use crate::{
     rules::{RuleConfig, RuleSet},
     types::{
         Algorithm, Kind, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind, WatchConfig, is_label_name,
+        TrustedNamespaces, WantedKind, WatchConfig, is_label_name,
     },
 };
 
@@ -68,6 +68,8 @@ pub struct StateLocations {
     pub lock_max_age: SignedDuration,
     /// Whether all states belong to this cluster, so that no uid has to match.
     pub this_cluster: bool,
+    /// Namespaces whose states and published baselines speak for all objects.
+    pub trusted_namespaces: TrustedNamespaces,
 }
 
 impl Default for StateLocations {
@@ -77,6 +79,7 @@ impl Default for StateLocations {
             files: Vec::new(),
             lock_max_age: SignedDuration::from_mins(30),
             this_cluster: false,
+            trusted_namespaces: TrustedNamespaces::default(),
         }
     }
 }
@@ -87,11 +90,17 @@ pub struct ReleaseLocations {
     pub scope: Scope,
     /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
+    /// Namespaces whose releases speak for all objects.
+    pub trusted_namespaces: TrustedNamespaces,
 }
 
 impl Default for ReleaseLocations {
     fn default() -> Self {
-        Self { scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
+        Self {
+            scope: Scope::default(),
+            pending_max_age: SignedDuration::from_mins(30),
+            trusted_namespaces: TrustedNamespaces::default(),
+        }
     }
 }
 
@@ -123,6 +132,8 @@ pub struct TeamRulesSettings {
 pub struct Overrides {
     pub namespaces: Option<Vec<Box<str>>>,
     pub sources: Option<Vec<Source>>,
+    /// Of all sources.
+    pub trusted_namespaces: Option<TrustedNamespaces>,
     pub resources: Option<ShownResources>,
     pub max_series: Option<usize>,
     pub health: Option<bool>,
@@ -216,6 +227,12 @@ const LAST_APPLIED_KINDS: &[(&str, &str, bool)] = &[
 ];
 
 impl Settings {
+    /// Trusts the baselines of these namespaces, in all sources and instead of other namespaces.
+    pub fn trust(&mut self, namespaces: &TrustedNamespaces) {
+        self.terraform.trusted_namespaces.clone_from(namespaces);
+        self.helm.trusted_namespaces.clone_from(namespaces);
+    }
+
     /// The kinds to watch, limited to the namespaces of the settings.
     pub fn wanted_kinds(&self) -> Vec<WantedKind> {
         let allowed = self.scope();

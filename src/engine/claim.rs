@@ -10,7 +10,8 @@ use crate::{
     rules::{RatedObject, RuleSet},
     types::{
         ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
-        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Source, Verdict,
+        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Severity, Source,
+        Verdict,
     },
 };
 
@@ -114,6 +115,7 @@ impl EpisodeCount {
 /// | in sync | | ends: `absorbed` if `baseline_moved`, else `reverted` |
 /// | no baseline: it was removed from the object | | ends: `deleted` |
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
+/// | untrusted | | ends: `rule` |
 ///
 /// An inconclusive judgement keeps the last conclusive result, which only a change of the rules can end or start. Findings that
 /// cannot be rated yet are in flight, see [`Rater::judgement_for_now`]. `baseline_moved` is true if the baseline changed and the
@@ -138,6 +140,7 @@ pub(super) fn step_episode(
         Judgement::InSync if baseline_moved => (Verdict::InSync, ResolutionCause::Absorbed),
         Judgement::InSync => (Verdict::InSync, ResolutionCause::Reverted),
         Judgement::NoBaseline => (Verdict::NoBaseline, ResolutionCause::Deleted),
+        Judgement::Untrusted(findings) => (rater.untrusted(findings), ResolutionCause::Rule),
         // Rules may match by labels, which change even if the fields cannot be compared now.
         Judgement::InFlight => return rerate(Verdict::InFlight(before.into_last_known()), rater),
         Judgement::Unknown(reason) => {
@@ -255,6 +258,17 @@ impl Rater<'_> {
         self.split_ignored(kind, differences, previous_onset(previous)).into_verdict()
     }
 
+    /// Lists findings that never count: all of them are `info`, whatever the rules say.
+    fn untrusted(&self, findings: Vec<Finding>) -> Verdict {
+        let list = |finding| Difference {
+            severity: Severity::Info,
+            ignored_by: None,
+            matched: Arc::default(),
+            ..self.rules.rate(&self.object, finding, self.now)
+        };
+        Verdict::Untrusted(findings.into_iter().map(list).collect())
+    }
+
     /// Rates the differences of a verdict again, including those of the last known one.
     fn rerate(&self, previous: Verdict) -> Verdict {
         let rerate = |known| self.rules.rate_again(&self.object, known, self.now);
@@ -269,9 +283,11 @@ impl Rater<'_> {
         match previous {
             Verdict::InFlight(_) => Verdict::InFlight(rated),
             Verdict::Unknown(reason, _) => Verdict::Unknown(reason, rated),
-            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InSync | Verdict::NoBaseline => {
-                rated.into_verdict()
-            }
+            Verdict::Drifted(_)
+            | Verdict::Ignored(_)
+            | Verdict::InSync
+            | Verdict::NoBaseline
+            | Verdict::Untrusted(_) => rated.into_verdict(),
         }
     }
 

@@ -48,9 +48,10 @@ use crate::{
     event::Event,
     rules::RuleSet,
     types::{
-        AbsentObject, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus, HashBaseline,
-        Judgement, Kind, LastKnown, LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source,
-        Verdict, VerdictKind, WatchHealth, WatchId, WatchPlan,
+        AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
+        DeclaredObject, HashBaseline, HelmRelease, Judgement, Kind, LastKnown, LiveObject, ObjectKey,
+        ResolutionCause, RuleInputs, SkipReason, Source, Verdict, VerdictKind, WatchHealth, WatchId,
+        WatchPlan,
     },
 };
 
@@ -159,7 +160,7 @@ impl Engine {
             }
             Event::WatchHealth(watch, health) => self.set_watch_health(watch, health, now),
             Event::Baseline(baseline) => self.apply_baseline(&baseline, now),
-            Event::BaselineRemoved(source, name) => self.remove_baseline(source, &name, now),
+            Event::BaselineRemoved(source, name) => self.remove_baseline(&BaselineId { source, name }, now),
             Event::SourceHealth(source, health) => self.set_source_health(source, health),
             Event::SourceRemoved(source) => self.remove_source(source),
             Event::Rules(rules) => self.apply_rules(rules, now),
@@ -184,7 +185,12 @@ impl Engine {
         let before = self.entries(key).to_vec();
 
         // Diff the object for each source. The declarations of one source are merged into one judgement.
-        let judgements = source_judgements(key, presence, &before, &self.baselines, &self.schemas, now);
+        if let Presence::Exists(object) = presence {
+            self.observe_annotations(object);
+        }
+        let corroborations = &self.snapshot.history.corroborations;
+        let judgements =
+            source_judgements(key, presence, &before, &self.baselines, corroborations, &self.schemas, now);
         self.track_grace_period(key, presence, now);
         if before.is_empty() && judgements.is_empty() {
             return false;
@@ -271,7 +277,8 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = entry.counter_key();
-        if !self.snapshot.counters.has_key(&counter) {
+        let is_untrusted = matches!(entry.claim.verdict, Verdict::Untrusted(_));
+        if !is_untrusted && !self.snapshot.counters.has_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(&counter);
         }
         let old = before.and_then(|entry| entry.claim.verdict.episode());
@@ -369,10 +376,13 @@ impl Engine {
     /// An object that does not exist. It keeps the labels that were last read, or else the declared ones.
     fn absent_object(&self, key: &ObjectKey, before: &[Arc<ClaimEntry>]) -> ClaimedObject {
         let last_read = before.first().map(|entry| entry.object.rule_inputs());
-        let declared =
-            || Arc::new(RuleInputs { labels: self.baselines.labels_of(key), ..RuleInputs::default() });
+        let declared = || Arc::new(RuleInputs { labels: self.declared_labels(key), ..RuleInputs::default() });
         let rule_inputs = last_read.filter(|inputs| inputs.has_read_any()).map_or_else(declared, Arc::clone);
         ClaimedObject::Absent(Arc::new(AbsentObject { key: self.watched_key(key), rule_inputs }))
+    }
+
+    fn declared_labels(&self, key: &ObjectKey) -> Box<[(Box<str>, Box<str>)]> {
+        self.baselines.labels_of(key, &self.snapshot.history.corroborations)
     }
 
     /// The key with the kind in the version in which the cluster serves it.
@@ -431,6 +441,17 @@ impl Engine {
             Arc::new(ClaimEntry { object: ClaimedObject::Live(object.clone()), claim: entry.claim.clone() })
         };
         self.store(&object.key, &before, before.iter().map(refresh).collect())
+    }
+
+    /// Notes which Helm release the annotations of an object name, if it is one that declares the object beyond its namespace.
+    fn observe_annotations(&mut self, object: &LiveObject) {
+        let (Some(named), key) = (&object.helm_release, &object.key) else { return };
+        let declaring = self.baselines.declared(Source::Helm, key);
+        let declaring = declaring.filter_map(|(state, _)| state.baseline.authority.release());
+        let declaring: Vec<HelmRelease> = declaring.cloned().collect();
+        if declaring.iter().any(|release| *release.namespace != *key.namespace) {
+            self.snapshot.history.corroborations.observe(key, named, declaring);
+        }
     }
 
     /// Handles the deletion of an object. Claims of sources that still declare it remain.
@@ -625,26 +646,40 @@ impl Engine {
     fn apply_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
         self.report_baseline_problems(baseline);
         let mut affected = self.baselines.upsert(baseline, now);
+        self.forget_corroborations(baseline, &affected);
         // A cached object may prove that the baseline is of this cluster.
         let live: Vec<Arc<LiveObject>> =
             affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
         affected.extend(live.iter().flat_map(|object| self.baselines.match_by_object(object)));
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Absorbed, now));
-        self.match_baselines(vec![(baseline.source, baseline.name.clone())], now);
+        self.match_baselines(vec![BaselineId::of(baseline)], now);
         self.publish_baselines();
         true
     }
 
-    fn remove_baseline(&mut self, source: Source, name: &Arc<str>, now: Timestamp) -> bool {
-        let affected = self.baselines.remove(source, name);
+    fn remove_baseline(&mut self, id: &BaselineId, now: Timestamp) -> bool {
+        let removed = self.baselines.get(id).map(|state| state.baseline.clone());
+        let affected = self.baselines.remove(id);
+        if let Some(removed) = removed {
+            self.forget_corroborations(&removed, &affected);
+        }
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
         self.publish_baselines();
         true
     }
 
+    /// Forgets the corroborations of objects that a release declares no longer.
+    fn forget_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
+        let Some(release) = baseline.authority.release() else { return };
+        let id = BaselineId::of(baseline);
+        for key in affected.iter().filter(|key| !self.baselines.is_declared_by(&id, key)) {
+            self.snapshot.history.corroborations.remove(release, key);
+        }
+    }
+
     /// Counts and logs the problems that a baseline has and its previous version does not have.
     fn report_baseline_problems(&self, baseline: &Baseline) {
-        let before = self.baselines.get(baseline.source, &baseline.name).map(|state| &state.baseline);
+        let before = self.baselines.get(&BaselineId::of(baseline)).map(|state| &state.baseline);
         let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
         if let Some(new) =
             fault(baseline).filter(|_| before.and_then(|before| fault(before)) != fault(baseline))
@@ -670,6 +705,18 @@ impl Engine {
             if count(baseline) > before.map_or(0, |before| count(before)) {
                 warn!(state = %baseline.name, count = count(baseline), "{message}");
                 self.metrics.count_baseline_error(baseline.source, label);
+            }
+        }
+        // A Helm release needs no setting: the annotations of live objects corroborate it.
+        if matches!(baseline.authority, Authority::Namespace(_)) {
+            let untrusted = |baseline: &Baseline| {
+                let is_covered =
+                    |object: &DeclaredObject| baseline.authority.covers(&object.object.namespace);
+                baseline.objects.iter().filter(|object| !is_covered(object)).count()
+            };
+            if untrusted(baseline) > before.map_or(0, |before| untrusted(before)) {
+                let count = untrusted(baseline);
+                warn!(state = %baseline.name, count, "Objects beyond the namespace of a state are untrusted; trust it with sources.terraform.trusted_namespaces.");
             }
         }
         for object in &baseline.objects {
@@ -709,7 +756,7 @@ impl Engine {
     /// Reconciles the objects of baselines whose lock was taken, released or expired.
     fn expire_locks(&mut self, now: Timestamp) -> bool {
         let affected = self.baselines.refresh_locks(now);
-        for (source, name) in self.baselines.newly_stale_locks(now) {
+        for BaselineId { source, name } in self.baselines.newly_stale_locks(now) {
             warn!(%source, state = %name, "The lock is held for longer than an apply may take; drift is reported again.");
             self.metrics.count_baseline_error(source, STALE_LOCK);
         }
@@ -747,7 +794,7 @@ impl Engine {
             };
             let Some(objects) = self.baselines.decide_cluster(&baseline, is_synced) else { continue };
             affected.extend(objects);
-            let (source, name) = baseline;
+            let BaselineId { source, name } = baseline;
             warn!(%source, state = %name, "No object of the baseline is in this cluster; it is not compared.");
             self.metrics.count_baseline_error(source, OTHER_CLUSTER);
         }
@@ -939,8 +986,9 @@ mod tests {
         engine::{Engine, EngineMetrics, History},
         event::Event,
         types::{
-            Algorithm, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline, HashMismatch,
-            Kind, LiveObject, ObjectKey, Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
+            Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
+            HashMismatch, Kind, LiveObject, ObjectKey, Source, Watch, WatchHealth, WatchIds, WatchPlan,
+            WatchSpec,
         },
     };
 
@@ -1062,6 +1110,7 @@ mod tests {
             fault: None,
             lock: None,
             this_cluster: true,
+            authority: Authority::Cluster,
         })
     }
 

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::trust::Corroborations;
 use crate::types::{
     Actor, Episode, FieldClass, Kind, ObjectKey, ResolutionCause, Severity, Source, UnknownReason,
     VerdictKind,
@@ -78,7 +79,7 @@ pub enum EpisodeChange {
 }
 
 /// The JSON form of a key: the fields of the kind and of the object on one level.
-mod flat_key {
+pub(super) mod flat_key {
     use super::{Deserialize, Deserializer, Kind, ObjectKey, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -89,12 +90,17 @@ mod flat_key {
         name: Box<str>,
     }
 
-    pub(super) fn serialize<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::engine) fn serialize<S: Serializer>(
+        key: &ObjectKey,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         let (namespace, name) = (key.namespace.as_str().into(), key.name.as_str().into());
         FlatKey { kind: Kind::clone(&key.kind), namespace, name }.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
+    pub(in crate::engine) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ObjectKey, D::Error> {
         let FlatKey { kind, namespace, name } = FlatKey::deserialize(deserializer)?;
         Ok(ObjectKey::new(kind, &namespace, &name))
     }
@@ -107,6 +113,8 @@ pub struct History {
     /// The sequence number of the oldest transition in the ring, visible or not.
     first: Option<u64>,
     last: u64,
+    /// They have to survive a restart, too.
+    pub corroborations: Corroborations,
 }
 
 /// The most transitions that are kept. The oldest chunk is dropped as a whole.
@@ -153,7 +161,7 @@ impl History {
             if visible.len() == chunk.len() { chunk.clone() } else { Arc::new(visible) }
         };
         let chunks = self.chunks.iter().map(filter).filter(|chunk| !chunk.is_empty());
-        Self { chunks: chunks.collect(), ..*self }
+        Self { chunks: chunks.collect(), corroborations: Corroborations::default(), ..*self }
     }
 
     /// Appends a transition with the next sequence number.

@@ -226,9 +226,9 @@ mod tests {
             ClaimBlocks, CounterKey, DriftCounters, KindState, Snapshot, WatchState, baselines::Baselines,
         },
         types::{
-            Baseline, BaselineError, BaselineFault, BaselineOrigin, DeclaredBody, DeclaredObject, DownReason,
-            Kind, Lock, ObjectRef, RedactionKey, Scope, SkipReason, SkippedResource, Source, UnknownReason,
-            WatchHealth, WatchSpec,
+            Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, DeclaredBody, DeclaredObject,
+            DownReason, Kind, Lock, ObjectRef, RedactionKey, Scope, SkipReason, SkippedResource, Source,
+            UnknownReason, WatchHealth, WatchSpec,
         },
     };
 
@@ -267,6 +267,7 @@ mod tests {
                 in_flight_until: None,
             }),
             this_cluster: true,
+            authority: Authority::Cluster,
         })
     }
 

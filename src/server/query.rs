@@ -178,6 +178,7 @@ impl<'a> ClaimRow<'a> {
             VerdictKind::NoBaseline => 3,
             VerdictKind::Ignored => 4,
             VerdictKind::InSync => 5,
+            VerdictKind::Untrusted => 6,
         };
         (class, Reverse(self.worst().map(|worst| worst.severity)), Reverse(self.onset()))
     }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     config::{RuntimeConfig, Settings},
     event::Event,
-    types::{BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
+    types::{Authority, BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
     watch::config_changed,
 };
 
@@ -121,6 +121,9 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
 
     /// The part of the settings that is about this source.
     fn settings(settings: &Settings) -> Self::Settings;
+
+    /// Which objects a baseline at this location may speak for, unless the settings trust its namespace.
+    fn authority(location: &Self::Location) -> Authority;
 
     /// Uses other settings from now on, and drops baselines that they exclude. The source is enabled.
     fn apply_settings(&mut self, settings: Self::Settings, publisher: &mut Publisher<Self>);

@@ -12,13 +12,13 @@ use tracing::{info, warn};
 use super::{
     driver::{BaselineSource, SourceContext},
     metadata_watch::{ApiFailure, health_of},
-    requirements::SourceDeclarations,
+    requirements::{BaselineDeclarations, SourceDeclarations},
 };
 use crate::{
     event::Event,
     types::{
-        Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject, Lock,
-        RedactionKey, SkippedResource, WatchHealth,
+        Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject,
+        Lock, RedactionKey, SkippedResource, TrustedNamespaces, WatchHealth,
     },
 };
 
@@ -187,7 +187,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
     }
 
     /// `None` before the first read.
-    fn baseline(&self, this_cluster: bool) -> Option<Baseline> {
+    fn baseline(&self, this_cluster: bool, authority: Authority) -> Option<Baseline> {
         if self.decoded.is_none() && self.fault.is_none() {
             return None;
         }
@@ -202,6 +202,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
             fault: self.fault.clone(),
             lock: self.lock.clone(),
             this_cluster,
+            authority,
         })
     }
 }
@@ -211,6 +212,8 @@ pub(super) struct Publisher<S: BaselineSource> {
     baselines: BTreeMap<S::Location, TrackedBaseline<S>>,
     /// Whether settings assign all baselines to this cluster, so that no uid has to match.
     pub(super) this_cluster: bool,
+    /// Namespaces whose baselines speak for all objects.
+    pub(super) trusted_namespaces: TrustedNamespaces,
     events: mpsc::Sender<Event>,
     /// Not sent yet.
     queue: Vec<Event>,
@@ -228,6 +231,7 @@ impl<S: BaselineSource> Publisher<S> {
         Self {
             baselines: BTreeMap::new(),
             this_cluster: true,
+            trusted_namespaces: TrustedNamespaces::default(),
             events: context.events.clone(),
             queue: Vec::new(),
             declarations: context.declarations.clone(),
@@ -287,7 +291,8 @@ impl<S: BaselineSource> Publisher<S> {
     /// Queues an event if the baseline differs from the one that was last published.
     pub(super) fn publish(&mut self, location: &S::Location) {
         let Some(tracked) = self.baselines.get_mut(location) else { return };
-        let Some(baseline) = tracked.baseline(self.this_cluster) else { return };
+        let authority = S::authority(location).extended_by(&self.trusted_namespaces);
+        let Some(baseline) = tracked.baseline(self.this_cluster, authority) else { return };
         if tracked.published.as_deref() != Some(&baseline) {
             let baseline = Arc::new(baseline);
             tracked.published = Some(baseline.clone());
@@ -365,9 +370,12 @@ impl<S: BaselineSource> Publisher<S> {
         }
         self.flush().await?;
         if std::mem::take(&mut self.declarations_changed) {
-            let decoded = self.baselines.values().filter_map(|tracked| tracked.decoded.as_ref());
-            let declarations =
-                SourceDeclarations::new(decoded.map(|decoded| (decoded.key.as_ref(), &*decoded.objects)));
+            let decoded = self.baselines.iter().filter_map(|(location, tracked)| {
+                let DecodedBaseline { key, objects, .. } = tracked.decoded.as_ref()?;
+                let authority = S::authority(location).extended_by(&self.trusted_namespaces);
+                Some(BaselineDeclarations { authority, key: key.clone(), objects: objects.clone() })
+            });
+            let declarations = SourceDeclarations(decoded.collect());
             self.declarations.send_replace(Arc::new(declarations));
         }
         Ok(())

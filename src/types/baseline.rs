@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    BaselineFault, ObjectRef, PackedJson, RedactionKey, Source, UnknownReason, closed_sets::closed_set,
+    Authority, BaselineFault, ObjectRef, PackedJson, RedactionKey, Source, UnknownReason,
+    closed_sets::closed_set,
 };
 
 /// One Terraform state, Helm release or set of manifests. After a failed read it keeps the objects of the last successful one.
@@ -25,6 +26,8 @@ pub struct Baseline {
     pub lock: Option<Lock>,
     /// The settings assert that its objects belong to this cluster, so no UID has to prove it.
     pub this_cluster: bool,
+    /// Which objects it may speak for.
+    pub authority: Authority,
 }
 
 closed_set! {

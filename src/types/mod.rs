@@ -13,6 +13,7 @@ mod object;
 mod redaction;
 mod selector;
 mod status;
+mod trust;
 mod verdict;
 mod watch;
 mod watch_config;
@@ -43,6 +44,7 @@ pub use status::{
     ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,
     StatusReport, TerraformJobSpec,
 };
+pub use trust::{Authority, HelmRelease, TrustedNamespaces};
 pub use verdict::{
     DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, WorstDifference,
 };

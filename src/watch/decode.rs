@@ -19,8 +19,8 @@ use crate::{
         unreadable_last_applied,
     },
     types::{
-        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, Kind, LiveDocument, LiveObject,
-        ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
+        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, HelmRelease, Kind, LiveDocument,
+        LiveObject, ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
     },
 };
 
@@ -167,19 +167,35 @@ impl ObjectDecoder {
 
     fn annotations<'a>(&self, annotations: Option<Part<'a>>) -> Annotations<'a> {
         let (mut hash, mut muted_paths, mut is_applied) = (None, None, false);
+        let (mut release, mut release_namespace) = (None, None);
         let is_hash = |name: &str| !self.config.ignore_hash_annotations && name == &*self.hash_annotation;
         let is_read = |name: &str| {
             is_applied |= self.last_applied.is_some() && name == LAST_APPLIED;
-            is_hash(name) || self.ignore_annotation.as_deref() == Some(name)
+            is_hash(name)
+                || self.ignore_annotation.as_deref() == Some(name)
+                || (self.documents.is_some() && (name == RELEASE_NAME || name == RELEASE_NAMESPACE))
         };
         read_strings(annotations, is_read, |name, value| {
             if is_hash(&name) {
                 hash = Some(value).filter(|hash| !hash.is_empty()).map(|hash| RecordedHash::parse(&hash));
+            } else if name == RELEASE_NAME {
+                release = Some(value);
+            } else if name == RELEASE_NAMESPACE {
+                release_namespace = Some(value);
             } else {
                 muted_paths = Some(value);
             }
         });
-        Annotations { hash, muted_paths: muted_paths.unwrap_or_default(), is_applied }
+        let is_name = |(namespace, name): &(Cow<'_, str>, Cow<'_, str>)| {
+            namespace.len() <= MAX_RELEASE_NAME && name.len() <= MAX_RELEASE_NAME
+        };
+        let named = release_namespace.zip(release).filter(is_name);
+        let helm_release = named.map(|(namespace, name)| HelmRelease {
+            namespace: namespace.into_owned().into(),
+            name: name.into_owned().into(),
+        });
+        let muted_paths = muted_paths.unwrap_or_default();
+        Annotations { hash, muted_paths, is_applied, helm_release }
     }
 
     fn decode_parts<'a>(
@@ -223,6 +239,7 @@ impl ObjectDecoder {
             None => facts,
         };
         object.rule_inputs = self.rule_inputs(labels, &annotations.muted_paths);
+        object.helm_release = annotations.helm_release.clone().map(Box::new);
         object
     }
 
@@ -387,6 +404,12 @@ pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
     }
 }
 
+/// The annotations with which Helm names the release of each object that it installs.
+const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+/// No name in Kubernetes is longer.
+const MAX_RELEASE_NAME: usize = 253;
+
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 
 /// An object with its large parts unparsed, or the same parts of its tree.
@@ -464,6 +487,7 @@ struct Annotations<'a> {
     muted_paths: Cow<'a, str>,
     /// Whether the object has a last-applied annotation that is a baseline.
     is_applied: bool,
+    helm_release: Option<HelmRelease>,
 }
 
 impl Annotations<'_> {

@@ -130,6 +130,8 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
+/// Which objects a baseline may speak for.
+mod trust;
 /// Field paths, selectors, digests and other domain types.
 mod types;
 /// The HTML pages.

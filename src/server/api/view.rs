@@ -108,6 +108,9 @@ pub(crate) struct ResourceView<'a> {
     pub(crate) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
     pub(crate) ignored: Vec<DifferenceView<'a>>,
+    /// Differences from baselines that may not speak for the object; the verdict is `untrusted` then. They never count.
+    #[serde(default)]
+    pub(crate) untrusted: Vec<DifferenceView<'a>>,
     /// Since when it drifts.
     pub(crate) onset: Option<Timestamp>,
     /// The class of tool that made the worst difference.
@@ -329,6 +332,7 @@ impl<'a> ResourceView<'a> {
             job: object.live().and_then(|object| context.jobs.newest_for(object)).map(JobView::new),
             differences,
             ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
+            untrusted: claim.verdict.untrusted_differences().iter().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
             actor: worst.map(|worst| Word::Known(worst.actor)),
             manager: worst.and_then(Difference::manager).map(Cow::Borrowed),

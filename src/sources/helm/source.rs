@@ -25,7 +25,10 @@ use crate::{
         publisher::{DecodedBaseline, Publisher, TrackedBaseline},
         scopes::{KindScopes, SharedScopes},
     },
-    types::{BaselineFault, BaselineOrigin, Clock, DownReason, Lock, Scope, Selector, Source},
+    types::{
+        Authority, BaselineFault, BaselineOrigin, Clock, DownReason, HelmRelease, Lock, Scope, Selector,
+        Source,
+    },
     watch::request_with_timeout,
 };
 
@@ -123,8 +126,13 @@ impl BaselineSource for HelmSource {
         settings.helm.clone()
     }
 
+    fn authority(id: &ReleaseId) -> Authority {
+        Authority::Release(HelmRelease { namespace: id.namespace.clone(), name: id.name.clone() })
+    }
+
     fn apply_settings(&mut self, settings: ReleaseLocations, publisher: &mut Publisher<Self>) {
         publisher.retain(|id| settings.scope.has(&id.namespace));
+        publisher.trusted_namespaces.clone_from(&settings.trusted_namespaces);
         self.settings = settings;
     }
 

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     config::{FileVersion, ManifestLocations, Settings},
     types::{
-        BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
+        Authority, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
         SkippedResource, Source, UnknownReason,
     },
 };
@@ -65,6 +65,10 @@ impl BaselineSource for ManifestSource {
 
     fn settings(settings: &Settings) -> ManifestLocations {
         settings.manifest.clone()
+    }
+
+    fn authority(_: &PathBuf) -> Authority {
+        Authority::Cluster
     }
 
     fn apply_settings(&mut self, settings: ManifestLocations, publisher: &mut Publisher<Self>) {

@@ -26,7 +26,7 @@ use crate::{
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
+    types::{Authority, BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
 };
 
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
@@ -173,9 +173,19 @@ impl BaselineSource for TerraformSource {
         StateSettings { locations: settings.terraform.clone(), prefix: settings.annotation_prefix.clone() }
     }
 
+    fn authority(location: &StateLocation) -> Authority {
+        match location {
+            StateLocation::Backend(secret) | StateLocation::Published(secret) => {
+                Authority::Namespace(secret.namespace.clone())
+            }
+            StateLocation::File(_) => Authority::Cluster,
+        }
+    }
+
     fn apply_settings(&mut self, settings: StateSettings, publisher: &mut Publisher<Self>) {
         publisher.retain(|location| location.is_covered_by(&self.settings, &settings));
         publisher.this_cluster = settings.locations.this_cluster;
+        publisher.trusted_namespaces.clone_from(&settings.locations.trusted_namespaces);
         self.settings = settings;
     }
 
