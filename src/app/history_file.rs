@@ -16,6 +16,9 @@ use crate::engine::{Corroboration, Corroborations, History, SnapshotReader, Tran
 /// The file is truncated to this number of lines when it has grown to twice as many.
 const MAX_LINES: usize = 10_000;
 
+/// Every line begins with one of these, so that an incomplete line shows that an exporter wrote it.
+const LINE_STARTS: [&[u8]; 2] = [b"{\"sequence\":", b"{\"corroborated_release\":"];
+
 /// No history file is larger than this.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -50,12 +53,12 @@ pub(super) struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// Reads the history of an earlier run, and opens the file for appending. Invalid lines are dropped, but
-    /// a file without any valid line belongs to another program and is an error.
+    /// Reads the history of an earlier run, and opens the file for appending. Lines that a crash left incomplete are dropped, but
+    /// a file without any line of an exporter belongs to another program and is an error.
     pub(super) fn open(path: &Path) -> Result<(History, Self), HistoryFileError> {
         let mut transitions: VecDeque<Transition> = VecDeque::new();
         let mut corroborations: HashSet<Corroboration> = HashSet::new();
-        let mut invalid = 0_usize;
+        let (mut invalid, mut has_own, mut has_foreign) = (0_usize, false, false);
         // Checked before the file is opened: opening a named pipe waits for a writer.
         match fs::metadata(path) {
             Ok(metadata) if !metadata.is_file() || metadata.len() > MAX_BYTES => {
@@ -73,6 +76,10 @@ impl HistoryFile {
                             Err(_) => invalid += 1,
                         },
                     }
+                    let text = without_zeros(&line);
+                    let is_own = LINE_STARTS.iter().any(|start| text.starts_with(start));
+                    has_own |= is_own;
+                    has_foreign |= !is_own && !LINE_STARTS.iter().any(|start| start.starts_with(text));
                     if transitions.len() > MAX_LINES {
                         transitions.pop_front();
                     }
@@ -81,11 +88,11 @@ impl HistoryFile {
             Err(error) if error.kind() == ErrorKind::NotFound => check_directory(path)?,
             Err(error) => return Err(error.into()),
         }
-        if invalid > 0 && transitions.is_empty() && corroborations.is_empty() {
-            return Err(HistoryFileError::Foreign);
-        }
         if invalid > 0 {
-            warn!(path = %path.display(), invalid, "Dropped invalid lines of the history file.");
+            if has_foreign && !has_own {
+                return Err(HistoryFileError::Foreign);
+            }
+            warn!(path = %path.display(), invalid, "Dropped incomplete lines of the history file.");
         }
         let lines = transitions.len();
         let mut history = History::restore(transitions);
@@ -142,6 +149,13 @@ impl HistoryFile {
         self.corroborations = corroborations.clone();
         Ok(())
     }
+}
+
+/// A crash may leave zeros where a file was extended and not written yet.
+fn without_zeros(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|byte| *byte != 0).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| *byte != 0).map_or(start, |last| last + 1);
+    &line[start..end]
 }
 
 /// Writes the whole history to a new file, and renames it: a crash leaves either the old or the new file.
@@ -239,12 +253,32 @@ mod tests {
     }
 
     #[test]
+    fn file_that_ends_or_has_zeros_anywhere_is_repaired() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let lines = format!("{LINE}\n{}\n", LINE.replace(":7,", ":8,"));
+        for end in 0..=lines.len() {
+            let complete = lines[..end].matches('\n').count();
+            let (cut, zeros) = (&lines.as_bytes()[..end], vec![0; lines.len() - end]);
+            for content in [cut.to_vec(), [cut, &zeros].concat(), [cut, &zeros, lines.as_bytes()].concat()] {
+                fs::write(&path, &content).unwrap();
+                let (restored, _) = HistoryFile::open(&path).unwrap_or_else(|error| panic!("{end}: {error}"));
+                assert!(restored.newest_first().count() >= complete, "{end}");
+                let repaired = fs::read_to_string(&path).unwrap();
+                assert!(repaired.lines().all(|line| line.ends_with('}')), "{end}: {repaired}");
+            }
+        }
+    }
+
+    #[test]
     fn foreign_and_locked_files_are_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes");
-        fs::write(&path, "dear diary\n").unwrap();
-        assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("left as it is"));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "dear diary\n");
+        for text in ["dear diary\n\n", "{\n  \"level\": 1\n}\n", "\0\0ELF"] {
+            fs::write(&path, text).unwrap();
+            assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("left as it is"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
         let device = folder.path().join("device");
         symlink("/dev/null", &device).unwrap();
         for odd in [&*device, folder.path()] {
