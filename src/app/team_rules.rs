@@ -123,7 +123,8 @@ impl TeamRuleReader {
                 None => Api::all(self.client.clone()),
             };
             let mut listed = TeamConfig::default();
-            let Err(error) = listed.add_all(&api, &selector, &previous, &settings.limits.namespace).await else {
+            let Err(error) = listed.add_all(&api, &selector, &previous, &settings.limits.namespace).await
+            else {
                 teams.config_maps.append(&mut listed.config_maps);
                 teams.problems.append(&mut listed.problems);
                 continue;

@@ -12,8 +12,8 @@ use tracing::{
 };
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
-    filter::dynamic_filter_fn,
     field::MakeExt as _,
+    filter::dynamic_filter_fn,
     fmt::{
         self,
         format::{self, FormatFields, Writer},

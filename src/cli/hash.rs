@@ -59,8 +59,9 @@ impl Hasher<'_> {
         };
         let objects = match read_objects(&text, &BaselineLimits::of_command()) {
             Ok(objects) => objects,
-            Err(limit) => {
-                self.print_problem(format_args!("cannot read {name}: {limit}"))?;
+            Err(_) => {
+                let reason = "too large, too deep or too many aliases";
+                self.print_problem(format_args!("cannot read {name}: {reason}"))?;
                 self.outcome = Outcome::Error;
                 return Ok(());
             }

@@ -107,16 +107,16 @@ pub enum LimitExceeded {
 }
 
 impl BaselineLimits {
-    /// For input that the user of a command owns.
+    /// For input of the user who runs a command.
     pub const fn of_command() -> Self {
         Self {
-            inflated_bytes: 1 << 30,
-            text_bytes: 1 << 30,
-            nodes: usize::MAX,
+            inflated_bytes: 256 << 20,
+            text_bytes: 256 << 20,
+            nodes: 10_000_000,
             documents: usize::MAX,
             objects: usize::MAX,
             depth: 100,
-            work: usize::MAX,
+            work: 10_000_000,
         }
     }
 

@@ -93,7 +93,13 @@ impl<'a> Reporter<'a> {
     fn push(&mut self, key: &str, message: String, suggestion: Option<Box<str>>) {
         let key = if key.is_empty() { self.prefix.clone() } else { format!("{}.{key}", self.prefix) };
         let (origin, rule) = (self.origin.clone(), self.rule.clone());
-        self.problems.push(RuleProblem { origin, rule, key: key.into(), message: message.into(), suggestion });
+        self.problems.push(RuleProblem {
+            origin,
+            rule,
+            key: key.into(),
+            message: message.into(),
+            suggestion,
+        });
     }
 }
 

@@ -102,7 +102,8 @@ impl DocumentDecoder<'_> {
             budget.add_document()?;
             let address = address.or(document.template());
             let inputs = [document.text(), default_namespace, address.unwrap_or_default()];
-            let decode = || decode_document(&document, address, default_namespace, scopes, &reader.key, budget);
+            let decode =
+                || decode_document(&document, address, default_namespace, scopes, &reader.key, budget);
             for part in reader.cache.get_or_decode(&inputs, decode)? {
                 budget.add_object()?;
                 match part {

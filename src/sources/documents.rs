@@ -207,10 +207,7 @@ fn expand_list(document: ParsedDocument) -> Vec<ParsedDocument> {
 }
 
 /// Parses one document by the rules of YAML 1.1. An error of the document is the inner one.
-fn parse_yaml(
-    text: &str,
-    budget: &mut Budget,
-) -> Result<Result<Value, serde_saphyr::Error>, LimitExceeded> {
+fn parse_yaml(text: &str, budget: &mut Budget) -> Result<Result<Value, serde_saphyr::Error>, LimitExceeded> {
     let work = Rc::new(Cell::new(0));
     let total = work.clone();
     let options = options(text, budget)

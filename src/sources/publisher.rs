@@ -306,8 +306,10 @@ impl<S: BaselineSource> Publisher<S> {
         let others = self.baselines.iter().filter(|(other, _)| {
             *other != location && !namespace.is_empty() && S::namespace(other) == namespace
         });
-        let decoded: Vec<usize> =
-            others.filter_map(|(_, other)| other.decoded.as_ref()).map(|decoded| decoded.objects.len()).collect();
+        let decoded: Vec<usize> = others
+            .filter_map(|(_, other)| other.decoded.as_ref())
+            .map(|decoded| decoded.objects.len())
+            .collect();
         let result = if decoded.len() >= limits.baselines && !namespace.is_empty() {
             Err(limits.baselines_exceeded())
         } else if decoded.iter().sum::<usize>() + objects > limits.claims && !namespace.is_empty() {

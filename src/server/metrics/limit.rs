@@ -10,7 +10,8 @@ pub(super) type Selection = [bool; SeriesGroup::ALL.len()];
 
 /// Selects the series of these claims that are within the limit. Each group gets the room that the groups before it leave.
 pub(super) fn select(entries: &[&ClaimEntry], options: &MetricsOptions) -> Vec<Selection> {
-    let mut room = Room { all: options.max_series, each: options.max_namespace_series, used: BTreeMap::new() };
+    let mut room =
+        Room { all: options.max_series, each: options.max_namespace_series, used: BTreeMap::new() };
     let mut selections = vec![Selection::default(); entries.len()];
     for group in SeriesGroup::ALL {
         let claims = entries.iter().map(|entry| (&*entry.key().namespace, group.count(entry, options)));

@@ -75,7 +75,11 @@ impl Release {
         let chart = metadata.map(|metadata| Chart {
             name: shorten(&metadata.name).into(),
             version: shorten(&metadata.version).into(),
-            app_version: metadata.app_version.as_deref().filter(|version| !version.is_empty()).map(|version| shorten(version).into()),
+            app_version: metadata
+                .app_version
+                .as_deref()
+                .filter(|version| !version.is_empty())
+                .map(|version| shorten(version).into()),
         });
         BaselineVersion {
             serial: self.revision,

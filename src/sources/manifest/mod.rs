@@ -15,9 +15,7 @@ use tracing::info;
 
 use self::files::{ManifestFiles, list_manifests};
 use super::{
-    document_reader::{
-        DecodedDocuments, DocumentDecoder, DocumentReader, ManifestText, decode_documents,
-    },
+    document_reader::{DecodedDocuments, DocumentDecoder, DocumentReader, ManifestText, decode_documents},
     driver::{self, BaselineSource, DecodeSlots, ReadFailure, ReadResult, SourceContext},
     publisher::{DecodedBaseline, Publisher, TrackedBaseline},
     scopes::{KindScopes, SharedScopes},
@@ -187,7 +185,9 @@ fn decode_files(
         let file = if path.is_dir() { path.join(relative_path) } else { path.to_owned() };
         remaining = remaining.checked_sub(version.length).ok_or(limits.inflated_exceeded())?;
         match read_text(&file, limits.text_bytes as u64) {
-            Ok(text) => decoder.add(&ManifestText { text: &text, default_namespace, address: Some(&address) })?,
+            Ok(text) => {
+                decoder.add(&ManifestText { text: &text, default_namespace, address: Some(&address) })?
+            }
             Err(_) => unreadable.push(SkippedResource {
                 address: address.into(),
                 resource_type: Box::default(),

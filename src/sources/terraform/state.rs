@@ -17,9 +17,9 @@ use crate::{
     config::BaselineLimits,
     diff::Node,
     sources::{
+        budget::Budget,
         document_reader::{DecodeCache, DecodedPart},
         driver::BaselineReader,
-        budget::Budget,
         inflate::{InflateReader, ReadError},
         publisher::DecodedBaseline,
     },
