@@ -450,7 +450,12 @@ pub(super) struct RunArgs {
     #[arg(long = "metrics.resources", env = "DRIFT_METRICS_RESOURCES")]
     pub(super) resources: Option<ShownResources>,
     /// Most series of single objects; those of drifted objects come first [default: 200000].
-    #[arg(long = "metrics.max-series", value_name = "N", env = "DRIFT_METRICS_MAX_SERIES")]
+    #[arg(
+        long = "metrics.max-series",
+        value_name = "N",
+        env = "DRIFT_METRICS_MAX_SERIES",
+        value_parser = parse_max_series
+    )]
     pub(super) max_series: Option<usize>,
     /// Expose `drift_resource_health`; `=false` where the settings file says true and is not to be heard.
     #[arg(
@@ -463,6 +468,21 @@ pub(super) struct RunArgs {
     pub(super) history_file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) log: LogArgs,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum MaxSeriesError {
+    #[error("0 would hide every series; want at least 1")]
+    Zero,
+    #[error("want a whole number")]
+    Number(#[source] std::num::ParseIntError),
+}
+
+fn parse_max_series(text: &str) -> Result<usize, MaxSeriesError> {
+    match text.parse().map_err(MaxSeriesError::Number)? {
+        0 => Err(MaxSeriesError::Zero),
+        limit => Ok(limit),
+    }
 }
 
 impl RunArgs {

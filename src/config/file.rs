@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
 use crate::{
     rules::{ActorSpec, RuleSpec, SeveritySpec},
     types::closed_set,
@@ -41,6 +42,8 @@ pub struct SettingsFile {
     pub actors: Vec<ActorSpec>,
     /// How bad differences in some classes of fields are.
     pub severities: Vec<SeveritySpec>,
+    /// What inputs may cost that others write.
+    pub limits: Limits,
     /// What `/metrics` shows.
     pub metrics: MetricsEntry,
     /// What API and page show.

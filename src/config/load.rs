@@ -86,6 +86,7 @@ fn settings(
     if sources.is_empty() {
         problems.push(ConfigProblem::at("sources", "no source is enabled; want at least `annotation: {}`"));
     }
+    file.limits.check(problems);
     if file.metrics.max_series == Some(0) {
         problems.push(ConfigProblem::at("metrics.max_series", "0 would hide every series; want at least 1"));
     }
@@ -121,6 +122,7 @@ fn settings(
         team_rules,
         mute_by_annotation: file.mute_by_annotation,
         max_series: overrides.max_series.or(file.metrics.max_series).unwrap_or(defaults.max_series),
+        limits: file.limits,
         only_drifted: resources == Some(ShownResources::Drifted),
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(defaults.health_series),

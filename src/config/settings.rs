@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     ConfigProblem, Prices, ShownValues,
     file::{LogLevel, ShownResources},
+    limits::Limits,
 };
 use crate::{
     rules::{RuleConfig, RuleSet},
@@ -44,6 +45,7 @@ pub struct Settings {
     pub mute_by_annotation: bool,
     /// The limit of series about single claims.
     pub max_series: usize,
+    pub limits: Limits,
     /// Whether only drifted objects have series of their own.
     pub only_drifted: bool,
     pub shown_labels: Arc<[ShownLabel]>,
@@ -191,6 +193,7 @@ impl Default for Settings {
             team_rules: None,
             mute_by_annotation: false,
             max_series: 200_000,
+            limits: Limits::default(),
             only_drifted: false,
             shown_labels: Arc::default(),
             health_series: false,

@@ -33,7 +33,7 @@ pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
 pub use key::{ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};
-pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace};
+pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace, shorten};
 pub use object::{
     AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LiveDocument, LiveObject, ObjectFacts,
     PackedJson, RuleInputs,

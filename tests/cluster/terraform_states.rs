@@ -15,7 +15,7 @@ use drift_exporter::{
     config::{RuntimeConfig, Settings, StateLocations},
     event::Event,
     sources::{
-        KindRequirements, SourceContext,
+        DecodeSlots, KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
     types::{Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, WatchHealth, WatchMode},
@@ -128,6 +128,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         declarations: declares,
         clock: Clock::system(),
         watch_mode: WatchMode::Continuous,
+        decode_slots: DecodeSlots::default(),
         key,
     };
     cluster.block_on(async {

@@ -214,6 +214,7 @@ fn invalid_invocation_explains_and_exits_2() {
         ),
         (&["run", "--log.level", "loud"], "invalid value 'loud'"),
         (&["run", "--metrics.max-series", "many"], "many"),
+        (&["run", "--metrics.max-series", "0"], "0 would hide every series; want at least 1"),
         (&["run", "--sources", "astrology"], "astrology"),
         (&["run", "--web.listen-adress", ":1"], "--web.listen-address"),
         (&["hash"], "KIND/NAME"),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::{ReleaseLocations, Settings},
+    config::{BaselineLimits, ReleaseLocations, Settings},
     event::Event,
     sources::helm::decode,
     types::{
@@ -377,7 +377,7 @@ fn large_release_decodes_fast() {
     let release = json!({"name": "web", "namespace": "shop", "version": 1, "chart": {"files": files}, "manifest": manifest});
     let packed = STANDARD.encode(gzip(release.to_string()));
     assert!(packed.len() > 1 << 20, "{}", packed.len());
-    let (took, decoded) = least_of_three(|| decode(packed.as_bytes()).unwrap());
+    let (took, decoded) = least_of_three(|| decode(packed.as_bytes(), &BaselineLimits::default()).unwrap());
     assert_eq!(decoded.manifest.len(), manifest.len());
     println!("decoded a release of {} KiB in {took:?} of CPU time", packed.len() >> 10);
     let most = if cfg!(debug_assertions) { 600 } else { 30 };

@@ -80,6 +80,8 @@ mod hashes;
 mod helm_source;
 /// The format of the history file.
 mod history;
+/// Inputs that cost too much.
+mod hostile_inputs;
 /// Kinds that are added, removed or changed; changed settings.
 mod kinds;
 /// Last-applied-configuration compared with live objects.

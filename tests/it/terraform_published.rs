@@ -7,7 +7,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::Settings,
+    config::{BaselineLimits, Settings},
     diff::Comparison,
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
     types::{
@@ -207,10 +207,12 @@ fn terraform_show_output_is_published_as_json() {
     let shown = json!({"format_version": "1.0", "values": {"root_module": {"resources": [shown]}}});
     let ended = publish(&shown, &["-o", "json"]);
     let secret: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let published = PublishedBaseline::read(inflated(&[secret]).as_bytes()).unwrap();
+    let published =
+        PublishedBaseline::read(inflated(&[secret]).as_bytes(), &BaselineLimits::default()).unwrap();
     assert_eq!(&*published.state.objects[0].address, "kubernetes_config_map_v1.a");
     let newer = r#"{"drift_baseline":2,"name":"a"}"#;
-    assert_eq!(PublishedBaseline::read(newer.as_bytes()).map(|_| ()), Err(BaselineFault::UnsupportedVersion));
+    let newer = PublishedBaseline::read(newer.as_bytes(), &BaselineLimits::default());
+    assert_eq!(newer.map(|_| ()).map_err(BaselineFault::from), Err(BaselineFault::UnsupportedVersion));
 }
 
 /// The prefix of all canaries: nine bytes, so that it is found in base64 too.
@@ -290,7 +292,7 @@ fn thousand_secret_values_are_never_exposed() {
     assert_clean(&text, "the published baseline");
     assert_clean(&ended.stdout, "the Secrets");
     assert_clean(&ended.stderr, "stderr");
-    let published = PublishedBaseline::read(text.as_bytes()).unwrap();
+    let published = PublishedBaseline::read(text.as_bytes(), &BaselineLimits::default()).unwrap();
     assert_clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
     let read = decode(state.to_string().as_bytes(), &RedactionKey::new([1; 32])).unwrap();
     assert_eq!(read.objects.len(), 500);
@@ -332,7 +334,7 @@ fn published_baseline_diffs_like_the_state_without_secret_values() {
     ]);
     let published = inflated(&secrets(&publish(&state(1, &resources), &[])));
     assert!(!published.contains("hunter2"), "{published}");
-    let read = PublishedBaseline::read(published.as_bytes()).unwrap();
+    let read = PublishedBaseline::read(published.as_bytes(), &BaselineLimits::default()).unwrap();
 
     let container = |secret: &str| json!({"name": "web", "image": "nginx", "env": env(secret), "args": ["--key", secret], "command": ["sh"]});
     let web = |secret: &str, key: &str| {
