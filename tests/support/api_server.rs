@@ -103,6 +103,13 @@ struct Watch {
     sender: mpsc::UnboundedSender<Result<Bytes, Infallible>>,
 }
 
+/// A state of the server to go back to.
+#[derive(Clone)]
+pub struct Backup {
+    version: u64,
+    objects: BTreeMap<(String, String, String), Value>,
+}
+
 /// A request for objects or for discovery.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
@@ -142,6 +149,14 @@ impl ApiServer {
             async move { Ok::<_, tower::BoxError>(server.respond_to(&head).await) }
         });
         Client::new(service, "default")
+    }
+
+    /// Serves HTTP, for an exporter in another process.
+    pub async fn serve_http(self, listener: tokio::net::TcpListener) {
+        let respond = async move |request: Request<Body>| self.respond_to(&request.into_parts().0).await;
+        axum::serve(listener, axum::Router::new().fallback(respond))
+            .await
+            .expect("it serves until the test ends");
     }
 
     /// Injects a fault into requests for a plural, or for one version of it (`v1/widgets`).
@@ -247,6 +262,27 @@ impl ApiServer {
         inner.version += 1;
         inner.compacted_version = inner.version;
         inner.log.clear();
+    }
+
+    /// The objects and their versions, as a snapshot of etcd.
+    pub fn backup(&self) -> Backup {
+        let inner = self.0.lock().unwrap();
+        Backup { version: inner.version, objects: inner.objects.clone() }
+    }
+
+    /// Closes all watches and goes back to a backup. As on a real server, a watch from a future resource version gets no
+    /// event until the server has passed it.
+    pub fn restore(&self, backup: Backup) {
+        self.close_watches();
+        let mut inner = self.0.lock().unwrap();
+        inner.log.retain(|event| event.version <= backup.version);
+        (inner.version, inner.objects) = (backup.version, backup.objects);
+    }
+
+    /// An object with its resource version.
+    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let inner = self.0.lock().unwrap();
+        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// The resource version of each object of a plural, by name.
@@ -415,6 +451,10 @@ impl ApiServer {
                 std::mem::forget(sender);
                 return;
             }
+            if inner.version < request.resource_version {
+                sender.close_channel();
+                return;
+            }
             let metadata = json!({"resourceVersion": inner.version.to_string()});
             let object = json!({"kind": "Object", "apiVersion": "v1", "metadata": metadata, "spec": {}});
             let bookmark = json!({"type": "BOOKMARK", "object": object});
@@ -448,6 +488,7 @@ impl Inner {
         let mut watches = std::mem::take(&mut self.watches);
         watches.retain(|Watch { request, sender }| {
             !request.selects(plural, &event.object)
+                || event.version <= request.resource_version
                 || sender.unbounded_send(Ok(self.line(request, &event))).is_ok()
         });
         self.watches = watches;
