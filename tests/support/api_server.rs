@@ -113,6 +113,13 @@ struct Watch {
     sender: mpsc::UnboundedSender<Result<Bytes, Infallible>>,
 }
 
+/// A state of the server to go back to.
+#[derive(Clone)]
+pub struct Backup {
+    version: u64,
+    objects: BTreeMap<(String, String, String), Value>,
+}
+
 /// A request for objects or for discovery.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
@@ -152,6 +159,14 @@ impl ApiServer {
             async move { Ok::<_, tower::BoxError>(server.respond_to(&head).await) }
         });
         Client::new(service, "default")
+    }
+
+    /// Serves HTTP, for an exporter in another process.
+    pub async fn serve_http(self, listener: tokio::net::TcpListener) {
+        let respond = async move |request: Request<Body>| self.respond_to(&request.into_parts().0).await;
+        axum::serve(listener, axum::Router::new().fallback(respond))
+            .await
+            .expect("it serves until the test ends");
     }
 
     /// Injects a fault into requests for a plural, or for one version of it (`v1/widgets`).
@@ -259,6 +274,7 @@ impl ApiServer {
         inner.log.clear();
     }
 
+    /// The objects and their versions, as a snapshot of etcd.
     pub fn backup(&self) -> Backup {
         let inner = self.0.lock().unwrap();
         Backup { version: inner.version, objects: inner.objects.clone() }
@@ -270,6 +286,12 @@ impl ApiServer {
         (inner.version, inner.objects) = (backup.version, backup.objects.clone());
         inner.compacted_version = inner.version;
         inner.log.clear();
+    }
+
+    /// An object with its resource version.
+    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let inner = self.0.lock().unwrap();
+        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// The resource version of each object of a plural, by name.
