@@ -41,10 +41,12 @@ pub enum FieldValue {
     Absent,
     /// The object has the field, and its value is null.
     Null,
-    /// A string as it is; compact JSON of another value.
-    Plain(Box<str>),
+    Text(Box<str>),
+    /// Compact JSON of a number, a boolean, a list or an object.
+    Json(Box<str>),
     Redacted(KeyedDigest),
-    /// JSON with digests in place of redacted parts. It is shown, and is not the value.
+    /// JSON of a list or an object with digests in place of redacted parts. Each string in it that may be taken for a digest is
+    /// one, because plain strings of that kind are redacted too.
     PartlyRedacted(Box<str>),
 }
 
@@ -55,26 +57,24 @@ closed_set! {
         Null = "null",
         /// An empty string.
         Empty = "empty",
+        /// A string as it is.
         Plain = "plain",
+        /// Compact JSON of a number, a boolean, a list or an object.
+        Json = "json",
         /// The text is a digest, or JSON with digests in it.
         Redacted = "redacted",
     }
 }
 
 impl FieldValue {
-    /// The value of an attribute or field that cannot be empty: an empty text is absent.
-    pub fn non_empty(text: impl Into<Box<str>>) -> Self {
-        let text = text.into();
-        if text.is_empty() { Self::Absent } else { Self::Plain(text) }
-    }
-
     /// The inverse of [`Self::form`] and [`Self::text`].
     pub fn read(form: ValueForm, text: &str) -> Self {
         match form {
             ValueForm::Absent => Self::Absent,
             ValueForm::Null => Self::Null,
-            ValueForm::Empty => Self::Plain(Box::default()),
-            ValueForm::Plain => Self::Plain(text.into()),
+            ValueForm::Empty => Self::Text(Box::default()),
+            ValueForm::Plain => Self::Text(text.into()),
+            ValueForm::Json => Self::Json(text.into()),
             ValueForm::Redacted => {
                 KeyedDigest::parse(text).map_or_else(|| Self::PartlyRedacted(text.into()), Self::Redacted)
             }
@@ -85,30 +85,40 @@ impl FieldValue {
         match self {
             Self::Absent => ValueForm::Absent,
             Self::Null => ValueForm::Null,
-            Self::Plain(text) if text.is_empty() => ValueForm::Empty,
-            Self::Plain(_) => ValueForm::Plain,
+            Self::Text(text) if text.is_empty() => ValueForm::Empty,
+            Self::Text(_) => ValueForm::Plain,
+            Self::Json(_) => ValueForm::Json,
             Self::Redacted(_) | Self::PartlyRedacted(_) => ValueForm::Redacted,
         }
     }
 
-    /// The text that API, CLI and pages show. It is empty for an absent value; an empty string is quoted.
+    /// The text that the API returns next to the form. It is empty for an absent value; an empty string is quoted.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Absent => "".into(),
             Self::Null => "null".into(),
-            Self::Plain(text) if text.is_empty() => Self::EMPTY.into(),
-            Self::Plain(text) | Self::PartlyRedacted(text) => (&**text).into(),
+            Self::Text(text) if text.is_empty() => Self::EMPTY.into(),
+            Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => (&**text).into(),
             Self::Redacted(digest) => digest.to_string().into(),
         }
     }
 
-    /// The digest with which rules compare the value; none if it is redacted. Different values have different digests.
+    /// A text that no other value has, where the form is not shown. It is empty for an absent value.
+    pub fn notation(&self) -> Cow<'_, str> {
+        match self.text() {
+            Cow::Borrowed(text) => self.form().notation(text),
+            Cow::Owned(text) => text.into(),
+        }
+    }
+
+    /// The digest with which rules compare the value; none if it is redacted. A string and JSON of the same text have the same
+    /// digest, because YAML authors quote at will; all other values have different ones.
     pub fn value_digest(&self) -> Option<ValueDigest> {
         match self {
             Self::Null => Some(ValueDigest::of_null()),
             // In a rule this text is an empty string.
-            Self::Plain(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
-            Self::Absent | Self::Plain(_) => Some(ValueDigest::of(&self.text())),
+            Self::Text(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
+            Self::Absent | Self::Text(_) | Self::Json(_) => Some(ValueDigest::of(&self.text())),
             Self::Redacted(_) | Self::PartlyRedacted(_) => None,
         }
     }
@@ -117,13 +127,46 @@ impl FieldValue {
     #[must_use]
     pub fn redacted(&self, key: &RedactionKey) -> Self {
         match self {
-            Self::Plain(text) | Self::PartlyRedacted(text) => Self::Redacted(key.digest(text.as_bytes())),
+            Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => {
+                Self::Redacted(key.digest(text.as_bytes()))
+            }
             Self::Absent | Self::Null | Self::Redacted(_) => self.clone(),
         }
     }
 
     /// The text of an empty string, which is not absent.
     pub const EMPTY: &str = "\"\"";
+}
+
+impl ValueForm {
+    /// The [notation](FieldValue::notation) of a value of this form with this text. A string is quoted if it reads like another
+    /// form, like a part of the sentence around it, or if a terminal does not show all of it.
+    pub fn notation(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Self::Plain if reads_otherwise(text) => format!("{text:?}").into(),
+            // The same JSON, in which only digests have their prefix.
+            Self::Json if KeyedDigest::is_imitated_by(text) => KeyedDigest::escape_prefix(text).into(),
+            Self::Absent | Self::Null | Self::Empty | Self::Plain | Self::Json | Self::Redacted => {
+                text.into()
+            }
+        }
+    }
+}
+
+fn reads_otherwise(text: &str) -> bool {
+    let is_number =
+        || text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+    match text.as_bytes() {
+        [b'"' | b'{' | b'[', ..] => true,
+        [b'0'..=b'9' | b'-', ..] if is_number() => true,
+        _ => {
+            matches!(text, "null" | "true" | "false" | "nothing" | "")
+                || KeyedDigest::is_imitated_by(text)
+                || text.contains(", ")
+                || text.trim() != text
+                || text.contains(char::is_control)
+        }
+    }
 }
 
 /// A field that differs, before the rules rate it.
@@ -140,10 +183,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with plain values; empty ones are absent.
+    /// A finding with strings; an empty one is an absent value.
     pub fn new(path: FieldPath, class: FieldClass, expected: &str, actual: &str) -> Self {
-        let (expected, actual) = (FieldValue::non_empty(expected), FieldValue::non_empty(actual));
-        Self { path, class, expected, actual, owner: None }
+        let value = |text: &str| match text {
+            "" => FieldValue::Absent,
+            text => FieldValue::Text(text.into()),
+        };
+        Self { path, class, expected: value(expected), actual: value(actual), owner: None }
     }
 }
 
@@ -166,5 +212,122 @@ impl Difference {
     /// The name of the field manager that last set the field.
     pub fn manager(&self) -> Option<&str> {
         self.finding.owner.as_ref().map(|owner| &*owner.manager)
+    }
+}
+
+/// Values of all forms, many of them with texts that read like another one.
+#[cfg(test)]
+pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValue> {
+    use proptest::prelude::*;
+    let digest = |value: &str| RedactionKey::new([1; 32]).digest(value.as_bytes());
+    let imitation = ["", "\"", "[\"", "{\"a\":\"", "!redacted ", "|\n  ", "hidden …", "\n"];
+    let text = prop_oneof![
+        prop::sample::select(vec![
+            "",
+            "null",
+            "\"\"",
+            "\"null\"",
+            "nothing",
+            "not there",
+            "true",
+            "|",
+            "{}",
+            "a, b"
+        ])
+        .prop_map(str::to_owned),
+        ("[a-c]", prop::sample::select(imitation.to_vec()))
+            .prop_map(move |(value, prefix)| format!("{prefix}{}", digest(&value))),
+        "[a-c]".prop_map(move |value| format!("[\"{}\"]", digest(&value))),
+        "[a-c]".prop_map(move |value| format!("hidden …{}", &digest(&value).to_string()[40..])),
+        "[\u{0}-\u{1f}\u{7f}-\u{9f}]{1,3}",
+        "[a-c1-3]{1,2}",
+        any::<String>(),
+    ];
+    let json = prop_oneof![
+        "[1-3]{1,2}|true|\\{\\}|\\[1\\]",
+        "[a-c]".prop_map(move |value| format!("[\"{}\"]", digest(&value))),
+        "[a-c]".prop_map(move |value| format!("{{\"a\":\"{}\"}}", digest(&value))),
+        "[a-c]".prop_map(move |value| format!("{{\"{}\":1}}", digest(&value))),
+    ];
+    let partly_redacted =
+        ("[a-c]", prop::sample::select(vec![("[\"", "\"]"), ("{\"a\":\"", "\"}"), ("[\"", "\",1]")]))
+            .prop_map(move |(value, (start, end))| format!("{start}{}{end}", digest(&value)));
+    prop_oneof![
+        Just(FieldValue::Absent),
+        Just(FieldValue::Null),
+        text.prop_map(|text| FieldValue::Text(text.into())),
+        json.prop_map(|json| FieldValue::Json(json.into())),
+        "[a-c]".prop_map(move |value| FieldValue::Redacted(digest(&value))),
+        partly_redacted.prop_map(|json| FieldValue::PartlyRedacted(json.into())),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{FieldValue, RedactionKey, ValueForm, any_value};
+
+    fn written(value: &FieldValue) -> (ValueForm, String) {
+        (value.form(), value.text().into_owned())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn different_values_differ_in_notation_and_in_form_or_text(one in any_value(), other in any_value()) {
+            prop_assert_eq!(written(&one) == written(&other), one == other);
+            prop_assert_eq!(one.notation() == other.notation(), one == other);
+        }
+
+        #[test]
+        fn form_and_text_read_back_as_the_value(value in any_value()) {
+            let (form, text) = written(&value);
+            prop_assert_eq!(FieldValue::read(form, &text), value);
+        }
+
+        #[test]
+        fn rules_distinguish_all_texts_and_never_match_redacted_values(one in any_value(), other in any_value()) {
+            let is_redacted = one.form() == ValueForm::Redacted;
+            prop_assert_eq!(one.value_digest().is_none(), is_redacted);
+            let is_json = |value: &FieldValue| matches!(value, FieldValue::Json(_));
+            if !is_redacted && is_json(&one) == is_json(&other) {
+                prop_assert_eq!(one.value_digest() == other.value_digest(), one == other);
+            }
+        }
+
+        #[test]
+        fn redaction_hides_texts_and_keeps_them_apart(one in any_value(), other in any_value()) {
+            let key = RedactionKey::new([2; 32]);
+            let (redacted, other_redacted) = (one.redacted(&key), other.redacted(&key));
+            prop_assert_eq!(&redacted.redacted(&key), &redacted);
+            match &one {
+                FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => prop_assert_eq!(&redacted, &one),
+                _ => prop_assert!(matches!(redacted, FieldValue::Redacted(_))),
+            }
+            if let (FieldValue::Text(one), FieldValue::Text(other)) = (&one, &other) {
+                prop_assert_eq!(redacted == other_redacted, one == other);
+            }
+        }
+    }
+
+    #[test]
+    fn texts_and_notations_of_values_are_stable() {
+        let text = |text: &str| FieldValue::Text(text.into());
+        for (value, form, text, notation) in [
+            (FieldValue::Absent, "absent", "", ""),
+            (FieldValue::Null, "null", "null", "null"),
+            (text(""), "empty", "\"\"", "\"\""),
+            (text("null"), "plain", "null", "\"null\""),
+            (text("\"\""), "plain", "\"\"", "\"\\\"\\\"\""),
+            (text("5"), "plain", "5", "\"5\""),
+            (text("1.27-alpine"), "plain", "1.27-alpine", "1.27-alpine"),
+            (text("500m"), "plain", "500m", "500m"),
+            (FieldValue::Json("5".into()), "json", "5", "5"),
+            (FieldValue::Json("[\"hmac:\"]".into()), "json", "[\"hmac:\"]", "[\"\\u0068mac:\"]"),
+        ] {
+            assert_eq!((value.form().as_str(), &*value.text(), &*value.notation()), (form, text, notation));
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The domain types.
 
-mod difference;
 mod field_path;
 mod hash;
 mod hash_baseline;
