@@ -1,5 +1,6 @@
 //! The domain types.
 
+mod difference;
 mod field_path;
 mod hash;
 mod hash_baseline;
