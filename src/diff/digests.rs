@@ -148,6 +148,18 @@ pub fn redact_value(keys: &[RedactionKey], value: &mut Node) {
     *value = Node::Redacted(digests.into());
 }
 
+/// Redacts the strings in a value that may be taken for digests.
+pub(super) fn redact_imitations(key: &RedactionKey, value: &mut Node) {
+    match value {
+        Node::Array(elements) => elements.iter_mut().for_each(|element| redact_imitations(key, element)),
+        Node::Object(members) => members.values_mut().for_each(|member| redact_imitations(key, member)),
+        Node::String(text) if KeyedDigest::is_imitated_by(text) => {
+            redact_value(std::slice::from_ref(key), value);
+        }
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
+    }
+}
+
 /// Redacts the member of this name. A certificate is base64 in objects and plain text in states, so it has the digests of
 /// both.
 pub(super) fn redact_member(keys: &[RedactionKey], name: &str, value: &mut Node) {

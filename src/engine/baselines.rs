@@ -196,12 +196,11 @@ impl Baselines {
         let reported_stale_lock = old.as_ref().and_then(|old| old.reported_stale_lock);
         let state =
             BaselineState { baseline: baseline.clone(), cluster_match, in_flight, reported_stale_lock };
-        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
         let affects_all = old.as_ref().is_none_or(|old| {
             old.in_flight != in_flight
                 || old.cluster_match != cluster_match
                 || old.baseline.authority != baseline.authority
-                || fault(&old.baseline) != fault(baseline)
+                || old.baseline.fault_kind() != baseline.fault_kind()
         });
         let old_objects = old.as_ref().map_or(&[][..], |old| &old.baseline.objects);
         let identity = |object: &'_ Arc<DeclaredObject>| (object.address.clone(), object.object.clone());

@@ -216,7 +216,7 @@ fn is_hash_moved(before: &Claim, after: &LiveObject) -> bool {
     let (Some(episode), HashBaseline::Match(digest)) = (before.verdict.episode(), hash_baseline) else {
         return false;
     };
-    let actual = FieldValue::non_empty(digest.to_string());
+    let actual = FieldValue::Text(digest.to_string().into());
     episode.differences.first().is_some_and(|difference| difference.finding.actual == actual)
 }
 

@@ -680,10 +680,8 @@ impl Engine {
     /// Counts and logs the problems that a baseline has and its previous version does not have.
     fn report_baseline_problems(&self, baseline: &Baseline) {
         let before = self.baselines.get(&BaselineId::of(baseline)).map(|state| &state.baseline);
-        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
-        if let Some(new) =
-            fault(baseline).filter(|_| before.and_then(|before| fault(before)) != fault(baseline))
-        {
+        let fault_before = before.and_then(|before| before.fault_kind());
+        if let Some(new) = baseline.fault_kind().filter(|fault| fault_before != Some(*fault)) {
             self.metrics.count_baseline_error(baseline.source, new.as_str());
         }
         for (reason, label, message) in [

@@ -261,7 +261,7 @@ mod tests {
                 message: "Secret attic/tfstate-own cannot be read".into(),
             }),
             lock: Some(Lock {
-                operation: "OperationTypeApply".into(),
+                operation: Some("OperationTypeApply".into()),
                 who: "ann@attic".into(),
                 created: None,
                 in_flight_until: None,

@@ -108,8 +108,8 @@ pub struct BaselineError {
 /// The lock of a baseline, or an operation of its tool in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// `OperationTypeApply`.
-    pub operation: Box<str>,
+    /// `OperationTypeApply`; none if the lock was just released.
+    pub operation: Option<Box<str>>,
     /// `ci@runner-7`.
     pub who: Box<str>,
     pub created: Option<Timestamp>,
@@ -118,11 +118,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub const RELEASED: &'static str = "released";
-
     /// Keeps a released lock for a moment, so that watch events which arrive late are not reported as drift.
     pub fn released(until: Option<Timestamp>) -> Self {
-        Self { operation: Self::RELEASED.into(), who: Box::default(), created: None, in_flight_until: until }
+        Self { operation: None, who: Box::default(), created: None, in_flight_until: until }
     }
 }
 
@@ -133,6 +131,10 @@ impl Baseline {
             *types.entry(&*skipped.resource_type).or_default() += 1;
         }
         types
+    }
+
+    pub fn fault_kind(&self) -> Option<BaselineFault> {
+        self.fault.as_ref().map(|error| error.fault)
     }
 
     /// Whether its tool is changing its objects.

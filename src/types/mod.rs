@@ -28,6 +28,8 @@ pub use closed_sets::{
     Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
+#[cfg(test)]
+pub(crate) use difference::any_value;
 pub use difference::{Difference, FieldManager, FieldValue, Finding, ValueForm};
 pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};

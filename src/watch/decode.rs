@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     diff::{
-        Algorithm, FingerprintError, LAST_APPLIED, Node, Part, RecordedHash, SpecView, Text, field_manager,
-        hash_object, is_declared_key, is_secret, last_applied as last_applied_of, pack_live_object, tfdrift,
-        unreadable_last_applied,
+        Algorithm, FingerprintError, JsonPart, LAST_APPLIED, Node, RecordedHash, SpecView, Text,
+        field_manager, hash_object, is_declared_key, is_secret, last_applied as last_applied_of,
+        pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
         DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, HelmRelease, Kind, LiveDocument,
@@ -86,7 +86,7 @@ impl ObjectDecoder {
         let Ok(text) = std::str::from_utf8(json) else {
             return Decoded::Unnamed;
         };
-        let whole = Part::Text(text);
+        let whole = JsonPart::Text(text);
         let mut is_readable = true;
         if self.needs_all_trees() && self.spec.filters.is_empty() {
             match whole.read() {
@@ -165,7 +165,7 @@ impl ObjectDecoder {
         Ok(labels)
     }
 
-    fn annotations<'a>(&self, annotations: Option<Part<'a>>) -> Annotations<'a> {
+    fn annotations<'a>(&self, annotations: Option<JsonPart<'a>>) -> Annotations<'a> {
         let (mut hash, mut muted_paths, mut is_applied) = (None, None, false);
         let (mut release, mut release_namespace) = (None, None);
         let is_hash = |name: &str| !self.config.ignore_hash_annotations && name == &*self.hash_annotation;
@@ -320,7 +320,7 @@ impl ObjectDecoder {
         annotation: Option<Result<RecordedHash, UnknownReason>>,
         tfdrift: Result<Digest, UnknownReason>,
         tree: Option<&Node>,
-        managed_fields: Option<Part<'_>>,
+        managed_fields: Option<JsonPart<'_>>,
         replicas: Option<i32>,
     ) -> HashBaseline {
         let recorded = match annotation {
@@ -341,7 +341,7 @@ impl ObjectDecoder {
             Err(reason) => HashBaseline::Unusable(reason),
             Ok(actual) if actual == recorded.digest => HashBaseline::Match(actual),
             Ok(actual) => {
-                let managed_fields = managed_fields.map(Part::elements).unwrap_or_default();
+                let managed_fields = managed_fields.map(JsonPart::elements).unwrap_or_default();
                 self.hash_mismatch(recorded, actual, tree, &managed_fields, replicas)
             }
         }
@@ -370,7 +370,7 @@ impl ObjectDecoder {
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, tree: Option<&Node>) -> Result<Digest, UnknownReason> {
-        let object = Part::Tree(tree.ok_or(UnknownReason::Unreadable)?);
+        let object = JsonPart::Tree(tree.ok_or(UnknownReason::Unreadable)?);
         hash_object(algorithm, kind, object, &self.config.annotation_prefix)
             .map_err(|error| unknown_reason(&error))
     }
@@ -417,8 +417,8 @@ const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 struct ObjectParts<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
-    spec: Option<Part<'a>>,
-    status: Option<Part<'a>>,
+    spec: Option<JsonPart<'a>>,
+    status: Option<JsonPart<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -433,11 +433,11 @@ struct Metadata<'a> {
     #[serde(default)]
     resource_version: Text<'a>,
     generation: Option<i64>,
-    deletion_timestamp: Option<Part<'a>>,
-    owner_references: Option<Part<'a>>,
-    labels: Option<Part<'a>>,
-    annotations: Option<Part<'a>>,
-    managed_fields: Option<Part<'a>>,
+    deletion_timestamp: Option<JsonPart<'a>>,
+    owner_references: Option<JsonPart<'a>>,
+    labels: Option<JsonPart<'a>>,
+    annotations: Option<JsonPart<'a>>,
+    managed_fields: Option<JsonPart<'a>>,
 }
 
 impl<'a> ObjectParts<'a> {
@@ -449,7 +449,7 @@ impl<'a> ObjectParts<'a> {
             None => Some(Text::default()),
             Some(text) => text.as_str().map(|text| Text(text.into())),
         };
-        let part = |name: &str| member(metadata, name).map(Part::Tree);
+        let part = |name: &str| member(metadata, name).map(JsonPart::Tree);
         let metadata = Metadata {
             name: text("name")?,
             namespace: text("namespace")?,
@@ -465,7 +465,7 @@ impl<'a> ObjectParts<'a> {
             annotations: part("annotations"),
             managed_fields: part("managedFields"),
         };
-        let [spec, status] = ["spec", "status"].map(|name| member(tree, name).map(Part::Tree));
+        let [spec, status] = ["spec", "status"].map(|name| member(tree, name).map(JsonPart::Tree));
         Some(Self { metadata, spec, status })
     }
 }
@@ -501,7 +501,7 @@ impl Annotations<'_> {
 /// Reads the strings of an object whose names `is_read` accepts, in one pass. Null is the empty string, and values of other types
 /// are skipped.
 fn read_strings<'a>(
-    object: Option<Part<'a>>,
+    object: Option<JsonPart<'a>>,
     is_read: impl FnMut(&str) -> bool,
     found: impl FnMut(Cow<'a, str>, Cow<'a, str>),
 ) {
@@ -718,25 +718,8 @@ mod tests {
 
     #[test]
     fn no_kind_parses_a_part_of_an_object_twice() {
-        for (group, kind) in [
-            ("", "Service"),
-            ("apps", "StatefulSet"),
-            ("apps", "DaemonSet"),
-            ("apps", "ReplicaSet"),
-            ("batch", "Job"),
-            ("batch", "CronJob"),
-            ("", "Pod"),
-            ("", "PersistentVolumeClaim"),
-            ("", "PersistentVolume"),
-            ("", "Namespace"),
-            ("networking.k8s.io", "Ingress"),
-            ("autoscaling", "HorizontalPodAutoscaler"),
-            ("policy", "PodDisruptionBudget"),
-            ("apiregistration.k8s.io", "APIService"),
-            ("apiextensions.k8s.io", "CustomResourceDefinition"),
-            ("", "ConfigMap"),
-            ("example.com", "Database"),
-        ] {
+        let kinds: &[(&str, &str)] = include!("../../tests/it/watch/kinds_with_facts.rs");
+        for (group, kind) in kinds {
             let object = object(&json!({"note": "a"}));
             let spec = WatchSpec::all(Arc::new(Kind::undiscovered(group, "v1", kind)));
             let parsed = parsed(spec, &DecodeConfig::default(), &object);

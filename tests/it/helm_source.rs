@@ -68,7 +68,8 @@ pub(crate) fn serial(baseline: &Baseline) -> u64 {
 
 /// Revision, number of objects, and the operation in flight.
 pub(crate) fn summary(baseline: &Arc<Baseline>) -> (u64, usize, String) {
-    let operation = baseline.lock.as_ref().map_or("-", |lock| &*lock.operation);
+    let operation =
+        baseline.lock.as_ref().map_or("-", |lock| lock.operation.as_deref().unwrap_or("released"));
     (serial(baseline), baseline.objects.len(), operation.to_owned())
 }
 

@@ -374,7 +374,10 @@ fn published_baseline_diffs_like_the_state_without_secret_values() {
 fn published_type_that_this_version_cannot_compare_is_unknown() {
     let published = inflated(&secrets(&publish(&state(1, &json!([config_map("a", "b")])), &[])));
     let newer = published.replace("kubernetes_config_map_v1", "kubernetes_config_map_v9");
-    let read = |text: &str| PublishedBaseline::read(text.as_bytes()).unwrap().state.objects[0].body.clone();
+    let read = |text: &str| {
+        let read = PublishedBaseline::read(text.as_bytes(), &BaselineLimits::default()).unwrap();
+        read.state.objects[0].body.clone()
+    };
     assert!(matches!(read(&published), DeclaredBody::Attributes(_)));
     assert_eq!(read(&newer), DeclaredBody::Opaque(UnknownReason::NewerSchema));
 }

@@ -113,13 +113,6 @@ struct Watch {
     sender: mpsc::UnboundedSender<Result<Bytes, Infallible>>,
 }
 
-/// A state of the server to go back to.
-#[derive(Clone)]
-pub struct Backup {
-    version: u64,
-    objects: BTreeMap<(String, String, String), Value>,
-}
-
 /// A request for objects or for discovery.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {

@@ -133,7 +133,8 @@ pub(super) fn parse_lock(info: &str, last_write: Option<Timestamp>, max_age: Sig
         claimed.map(|claimed| last_write.map_or(claimed, |write| claimed.min(write))).or(last_write);
     let expires = created.and_then(|created: Timestamp| created.checked_add(max_age).ok());
     let in_flight_until = expires.filter(|_| changes_objects(&operation));
-    Lock { operation: shorten(&operation).into(), who: shorten(&who).into(), created, in_flight_until }
+    let operation = Some(shorten(&operation).into());
+    Lock { operation, who: shorten(&who).into(), created, in_flight_until }
 }
 
 /// Whether an operation changes objects, and not only the state.
@@ -214,7 +215,7 @@ mod tests {
             )
         };
         let lock = parse_lock(&info("OperationTypeApply"), None, MAX_AGE);
-        assert_eq!((&*lock.who, &*lock.operation), ("ci@runner-7", "OperationTypeApply"));
+        assert_eq!((&*lock.who, lock.operation.as_deref()), ("ci@runner-7", Some("OperationTypeApply")));
         assert_eq!(lock.in_flight_until, Some("2026-01-01T00:30:00.123456789Z".parse().unwrap()));
         for operation in ["OperationTypePlan", "init", "OperationTypeRefresh", ""] {
             assert_eq!(parse_lock(&info(operation), None, MAX_AGE).in_flight_until, None, "{operation}");

@@ -338,7 +338,8 @@ impl BaselineSource for TerraformSource {
         }
         tracked.mark_synced();
         if std::mem::take(&mut tracked.state.is_lock_released) {
-            let has_applied = tracked.lock.take().is_some_and(|lock| changes_objects(&lock.operation));
+            let operation = tracked.lock.take().and_then(|lock| lock.operation);
+            let has_applied = operation.is_some_and(|operation| changes_objects(&operation));
             if has_applied {
                 tracked.start_grace_period(self.clock.now());
             }

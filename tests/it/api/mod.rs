@@ -66,7 +66,7 @@ async fn drifted_object_has_every_field_of_the_contract() {
         json!({"deploymentId": "shop-prod", "apiVersion": "apps/v1", "kind": "Deployment", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
             "phase": "Progressing", "healthStatus": "Degraded", "message": "2 of 5 replicas are available",
             "lastChecked": "now", "endpoint": null, "port": 8080, "connectionSecret": null,
-            "actualSpec": "a hash", "desiredSpec": "a hash", "driftDetected": true, "driftDetails": "sentences",
+            "actualSpec": "a hash", "desiredSpec": "a hash", "actualForms": {}, "desiredForms": {}, "driftDetected": true, "driftDetails": "sentences",
             "resourceUsage": {"cpuUsage": "1250m", "memoryUsage": "640Mi", "storageUsage": null, "replicas": 5, "basis": "requests"},
             "estimatedMonthlyCost": null, "driftMonthlyCost": null, "costCurrency": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
             "state": null, "declaredBy": [], "blindFields": [], "outputs": [], "job": null,
