@@ -213,8 +213,9 @@ mod tests {
             key: ObjectKey::new(Kind::service(), "shop", name),
         };
         let with = |names: &[&str], last| {
-            let corroborations = names.iter().map(|name| corroboration(name)).collect();
-            History { corroborations, ..history(last) }
+            let mut history = history(last);
+            history.corroborations = names.iter().map(|name| corroboration(name)).collect();
+            history
         };
         let restored = || {
             let (history, _) = HistoryFile::open(&path).unwrap();

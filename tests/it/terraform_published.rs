@@ -10,7 +10,7 @@ use drift_exporter::{
     config::Settings,
     diff::Comparison,
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
-    types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason, Source},
+    types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason, Source, TrustedNamespaces},
 };
 use serde_json::{Value, json};
 
@@ -83,7 +83,9 @@ pub(crate) fn put(server: &ApiServer, secrets: &[Value]) {
 }
 
 fn start_source(server: &ApiServer) -> SourceFixture {
-    SourceFixture::start(server, Settings { sources: vec![Source::Terraform], ..Settings::default() })
+    let mut settings = Settings { sources: vec![Source::Terraform], ..Settings::default() };
+    settings.trust(&TrustedNamespaces::new(["terraform"]));
+    SourceFixture::start(server, settings)
 }
 
 #[tokio::test(start_paused = true)]
