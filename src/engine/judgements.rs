@@ -121,8 +121,18 @@ pub(super) fn source_judgements(
             }
         }
     }
+    // A digest must not show whether the author of an untrusted baseline guessed a value.
+    for judgement in &mut judgements {
+        if let Judgement::Untrusted(findings) = &mut judgement.judgement {
+            findings.retain(|finding| !is_redacted(&finding.expected) && !is_redacted(&finding.actual));
+        }
+    }
     judgements.sort_by_key(|judgement| judgement.source);
     judgements
+}
+
+fn is_redacted(value: &FieldValue) -> bool {
+    matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_))
 }
 
 /// The merged judgement of all baselines of one source that declare an object. Baselines that may not speak for the object count
@@ -160,7 +170,7 @@ fn baseline_judgement(
             declared_by.push((precedence(&judgement), by));
             judgements.push(judgement);
         } else if matches!(presence, Presence::Exists(_)) && !is_secret(&key.kind.group, &key.kind.kind) {
-            // Whether a Secret matches a guess, and whether an object exists, must not depend on this baseline.
+            // A right guess of a Secret must look like a wrong one, and a made-up object is not listed.
             let judgement = judge_declared(state, declared, presence, schemas, &mut ClaimDetails::default());
             add_untrusted(&mut untrusted, judgement);
             untrusted_by.push(by);
@@ -183,21 +193,15 @@ fn baseline_judgement(
     Some(SourceJudgement { source, judgement, details: Some(details) })
 }
 
-/// Adds the findings of a declaration that may not speak for its object. Redacted values are left out: a digest must not show
-/// whether the author of the declaration guessed a value.
+/// Adds the findings of a declaration that may not speak for its object.
 fn add_untrusted(untrusted: &mut Vec<Finding>, judgement: Judgement) {
     let findings = match judgement {
         Judgement::Drifted(findings) => findings,
         Judgement::Replaced(finding) => vec![finding],
         _ => Vec::new(),
     };
-    let is_redacted =
-        |value: &FieldValue| matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_));
-    let new: Vec<Finding> = findings
-        .into_iter()
-        .filter(|finding| !is_redacted(&finding.expected) && !is_redacted(&finding.actual))
-        .filter(|finding| !untrusted.iter().any(|known| known.path == finding.path))
-        .collect();
+    let is_new = |finding: &Finding| !untrusted.iter().any(|known| known.path == finding.path);
+    let new: Vec<Finding> = findings.into_iter().filter(is_new).collect();
     untrusted.extend(new);
 }
 

@@ -85,8 +85,8 @@ impl KindRequirements {
 /// The declarations of one kind.
 #[derive(Default)]
 struct DeclaredKind<'a> {
-    /// The number of declarations in each version.
-    versions: BTreeMap<&'a str, usize>,
+    /// The number of declarations in each version: of those that cover the object, and of all.
+    versions: BTreeMap<&'a str, (usize, usize)>,
     /// By namespace and name.
     objects: BTreeMap<(&'a str, &'a str), Vec<Declaration<'a>>>,
 }
@@ -110,7 +110,8 @@ fn required_kinds<'a>(objects: &[RequiredObject<'a>]) -> Vec<WantedKind> {
         }
         let by_kind = if requires_selector { &mut guarded } else { &mut kinds };
         let DeclaredKind { versions, objects } = by_kind.entry(object.object.group_kind()).or_default();
-        *versions.entry(version).or_default() += 1;
+        let (covered, all) = versions.entry(version).or_default();
+        (*covered, *all) = (*covered + usize::from(*is_covered), *all + 1);
         let declaration = Declaration { is_covered: *is_covered, is_partial: object.is_partial(), version };
         objects.entry((namespace, name)).or_default().push(declaration);
     }
@@ -128,11 +129,16 @@ fn required_kinds<'a>(objects: &[RequiredObject<'a>]) -> Vec<WantedKind> {
 }
 
 impl DeclaredKind<'_> {
-    /// The kind in the version of most declarations. Objects that are declared in another version are read in that one.
+    /// The kind in the version of most declarations. Objects that are declared in another version are read in that one, unless the
+    /// declaration does not cover their namespace: claims of other sources may need the usual version.
     fn whole_kind(&self, kind: GroupKind<&str>) -> WantedKind {
         let version = self.versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| *version);
         let mut versions: BTreeMap<Box<str>, NameSet> = BTreeMap::new();
         for ((namespace, name), declarations) in &self.objects {
+            let is_covered = declarations.iter().any(|declaration| declaration.is_covered);
+            if !is_covered && !namespace.is_empty() {
+                continue;
+            }
             if let Some(version) = self.preferred_version(declarations) {
                 versions.entry(version.into()).or_default().insert(namespace, name);
             }
@@ -397,10 +403,12 @@ mod tests {
             None,
             &[autoscaler("v2"), config_map("a", &[])],
         );
-        let foreign = [autoscaler("v1"), autoscaler("v1"), config_map("a", &["data"]), secret.clone()];
+        let other = Arc::new(object("autoscaling/v1", "HorizontalPodAutoscaler", "ops", "web"));
+        let foreign = [autoscaler("v1"), other, config_map("a", &["data"]), secret.clone()];
         let foreign = declarations(Authority::Namespace("tenant".into()), Some(key(7)), &foreign);
         let KindRequirements { kinds, documents } = requirements(&[own, foreign]);
-        let autoscalers = kinds.iter().find(|kind| !kind.versions.is_empty() && !kind.implicit).unwrap();
+        let autoscalers = kinds.iter().find(|kind| kind.to_string().ends_with("Autoscaler")).unwrap();
+        assert_eq!(autoscalers.to_string(), "autoscaling/v2 HorizontalPodAutoscaler");
         assert_eq!(*autoscalers.versions, [("v2".into(), names([("shop", "web")]))].into());
         let policy = &documents[&GroupKind::new("", "ConfigMap").into_owned()];
         assert_eq!((policy.keys(), policy.fields("v1", "shop", "a")), (&[key(1)][..], Vec::new()));

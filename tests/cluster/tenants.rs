@@ -118,7 +118,10 @@ fn tenant_neither_mutes_nor_forges_drift() {
     for namespace in ["kube-system", "tenant"] {
         assert_eq!(exporter.sample(DRIFTED, &[("namespace", namespace)]), None, "{namespace}");
     }
-    assert_eq!(exporter.sample("drift_resources", &[("kind", "Secret")]), None, "no claim on a guess");
+    for source in ["helm", "terraform"] {
+        let labels = [("kind", "Secret"), ("source", source)];
+        assert_eq!(exporter.sample("drift_resources", &labels), None, "no claim on a guess");
+    }
 
     // The object that the honest chart installed is missed.
     let delete =

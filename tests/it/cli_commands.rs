@@ -380,7 +380,18 @@ fn states_of_other_namespaces_need_trust() {
             && explained.contains("spec.replicas: 2 is declared, 9 is there"),
         "{explained}"
     );
-    let accepted = direct(&["accept", "deploy/refunds", "-n", "payments", "--owner", "a", "--reason", "b"]);
+    let accepted = direct(&[
+        "accept",
+        "deploy/refunds",
+        "-n",
+        "payments",
+        "--owner",
+        "a",
+        "--reason",
+        "b",
+        "--for",
+        "30d",
+    ]);
     assert!(
         accepted.code == Some(1) && accepted.stderr.contains("only baselines of other namespaces declare"),
         "{}",

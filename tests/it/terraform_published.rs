@@ -12,7 +12,7 @@ use drift_exporter::{
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
     types::{
         BaselineFault, BaselineOrigin, DeclaredBody, GroupKind, RedactionKey, SkipReason, Source,
-        UnknownReason,
+        TrustedNamespaces, UnknownReason,
     },
 };
 use serde_json::{Value, json};
@@ -86,7 +86,9 @@ pub(crate) fn put(server: &ApiServer, secrets: &[Value]) {
 }
 
 fn start_source(server: &ApiServer) -> SourceFixture {
-    SourceFixture::start(server, Settings { sources: vec![Source::Terraform], ..Settings::default() })
+    let mut settings = Settings { sources: vec![Source::Terraform], ..Settings::default() };
+    settings.trust(&TrustedNamespaces::new(["terraform"]));
+    SourceFixture::start(server, settings)
 }
 
 #[tokio::test(start_paused = true)]
