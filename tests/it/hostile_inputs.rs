@@ -98,10 +98,10 @@ fn largest_honest_inputs_are_read() {
             "---\n# Source: c/crds/{at}.yaml\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: c{at}.example.com}}\nspec:\n  versions:\n  - schema:\n      properties:\n{properties}"
         )
     };
-    let text: String = (0..8).map(definition).collect();
-    assert!(text.len() > 2 << 20, "{}", text.len());
+    let text: String = (0..36).map(definition).collect();
+    assert!(text.len() > 10_000_000, "{}", text.len());
     let objects = read_objects(&text, &BaselineLimits::default()).unwrap();
-    assert!(objects.len() == 8 && objects.iter().all(Result::is_ok));
+    assert!(objects.len() == 36 && objects.iter().all(Result::is_ok));
     // A state of 50 MB, most of it of another provider.
     let other = json!({"mode": "managed", "type": "aws_instance", "name": "a", "instances": [{"attributes": {"user_data": "x".repeat(50_000)}}]});
     let own = json!({"mode": "managed", "type": "kubernetes_config_map", "name": "a", "instances": [{"attributes": {
