@@ -303,7 +303,9 @@ mod tests {
         for host in ["x", "10.0.0.1:9090", "[::1]", "[::1]:9090", "exporter.drift.svc:80", "a:", "a_b"] {
             assert!(is_valid_host(host), "{host}");
         }
-        for host in ["", ":80", "a:x", "a:+1", "a:70000", "[::1]evil", "[::1]:x", "[evil]", "u@a", "a b", "a/b"] {
+        for host in
+            ["", ":80", "a:x", "a:+1", "a:70000", "[::1]evil", "[::1]:x", "[evil]", "u@a", "a b", "a/b"]
+        {
             assert!(!is_valid_host(host), "{host}");
         }
     }
