@@ -6,6 +6,7 @@ use std::{
 };
 
 use flate2::bufread::GzDecoder;
+use zeroize::Zeroizing;
 
 use crate::types::BaselineFault;
 
@@ -97,11 +98,12 @@ impl<'a> InflateReader<'a> {
         }
     }
 
-    pub fn read_to_end(mut self) -> Result<Vec<u8>, ReadError> {
-        let mut content = Vec::new();
-        let mut buffer = [0; 1 << 13];
+    /// The whole text, which is overwritten when it is dropped.
+    pub fn read_to_end(mut self) -> Result<Zeroizing<Vec<u8>>, ReadError> {
+        let mut content = Zeroizing::new(Vec::new());
+        let mut buffer = Zeroizing::new([0; 1 << 13]);
         loop {
-            match self.read(&mut buffer)? {
+            match self.read(&mut *buffer)? {
                 0 => return Ok(content),
                 count => content.extend_from_slice(&buffer[..count]),
             }
@@ -135,7 +137,8 @@ pub(super) mod tests {
     }
 
     fn inflate(bytes: &[u8], limit: u64) -> Result<Vec<u8>, BaselineFault> {
-        InflateReader::new(bytes, limit).and_then(InflateReader::read_to_end).map_err(Into::into)
+        let text = InflateReader::new(bytes, limit).and_then(InflateReader::read_to_end)?;
+        Ok(text.to_vec())
     }
 
     #[test]

@@ -359,7 +359,8 @@ mod tests {
     fn probe_reads_one_name_in_one_namespace() {
         let mut spec = WatchSpec::all(Arc::new(Kind::service()));
         spec.selector = Selector::parse("a=b").ok();
-        let default = "/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Ddrift-exporter&limit=1";
+        let default =
+            "/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Ddrift-exporter&limit=1";
         assert_eq!(probe_url(&spec), default);
         (spec.namespace, spec.name) = (Some("shop".into()), Some("web".into()));
         assert_eq!(

@@ -186,9 +186,8 @@ fn is_current(exporter: &ExporterFixture) -> bool {
 }
 
 fn lists(api: &ApiServer) -> usize {
-    let is_list = |url: &&String| {
-        url.contains("deployments") && !url.contains("watch=1") && !url.ends_with("&limit=1")
-    };
+    let is_list =
+        |url: &&String| url.contains("deployments") && !url.contains("watch=1") && !url.ends_with("&limit=1");
     api.request_urls().iter().filter(is_list).count()
 }
 

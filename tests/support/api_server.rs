@@ -312,8 +312,7 @@ impl ApiServer {
             (ServerFault::ListStalls(bytes), false) => {
                 let list = self.list(&request);
                 let start = Bytes::copy_from_slice(&list.as_bytes()[..bytes.min(list.len())]);
-                let stalled =
-                    stream::iter([Ok::<_, Infallible>(start)]).chain(stream::pending());
+                let stalled = stream::iter([Ok::<_, Infallible>(start)]).chain(stream::pending());
                 Response::new(Body::from_stream(stalled))
             }
             (ServerFault::ListTruncated(bytes), false) => {

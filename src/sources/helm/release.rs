@@ -5,6 +5,7 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde::Deserialize;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{
     sources::inflate::{InflateReader, inflate_limit, json_fault},
@@ -29,6 +30,13 @@ pub struct Release {
     /// The rendered objects, without hooks and the definitions in `crds/`.
     #[serde(default)]
     pub manifest: String,
+}
+
+/// The manifest may declare Secrets.
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.manifest.zeroize();
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -62,8 +70,9 @@ impl fmt::Debug for Release {
 /// Decodes the value of the key `release`.
 pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
     let compressed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
+    let compressed = Zeroizing::new(compressed);
     let limit = inflate_limit(compressed.len() as u64).min(MAX_SIZE);
-    let text = InflateReader::new(&*compressed, limit)?.read_to_end()?;
+    let text = InflateReader::new(&**compressed, limit)?.read_to_end()?;
     // serde would decode an array by position.
     if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(BaselineFault::Unreadable);

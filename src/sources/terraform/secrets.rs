@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{
     published::PublishedBaseline,
@@ -58,9 +59,9 @@ pub(super) fn chunk_of(name: &str) -> Option<(&str, usize)> {
 }
 
 /// Concatenates chunks. If one is missing, the state is being written.
-fn join_chunks(chunks: &[Option<&[u8]>]) -> Result<Vec<u8>, BaselineFault> {
+fn join_chunks(chunks: &[Option<&[u8]>]) -> Result<Zeroizing<Vec<u8>>, BaselineFault> {
     let chunks: Option<Vec<&[u8]>> = chunks.iter().copied().collect();
-    chunks.map(|chunks| chunks.concat()).ok_or(BaselineFault::Incomplete)
+    chunks.map(|chunks| Zeroizing::new(chunks.concat())).ok_or(BaselineFault::Incomplete)
 }
 
 /// Lists the Secrets of a state, and decodes them on a blocking thread.
@@ -72,7 +73,15 @@ pub(super) async fn read_secrets(
     decode: impl FnOnce(&[Secret], &mut StateReader) -> ReadResult + Send + 'static,
 ) -> (StateReader, ReadResult) {
     match list_secrets(&client, &namespace, &selector).await {
-        Ok(secrets) => read_blocking(reader, move |reader| decode(&secrets, reader)).await,
+        Ok(mut secrets) => {
+            let decode = move |reader: &mut StateReader| {
+                let result = decode(&secrets, reader);
+                let values = secrets.iter_mut().filter_map(|secret| secret.data.as_mut()).flatten();
+                values.for_each(|(_, value)| value.0.zeroize());
+                result
+            };
+            read_blocking(reader, decode).await
+        }
         Err(failure) => (reader, Err(ReadFailure::Api(failure))),
     }
 }
@@ -172,6 +181,6 @@ mod tests {
     #[test]
     fn missing_chunk_is_a_torn_state() {
         assert_eq!(join_chunks(&[Some(b"a"), None]), Err(BaselineFault::Incomplete));
-        assert_eq!(join_chunks(&[Some(b"a"), Some(b"b")]), Ok(b"ab".to_vec()));
+        assert_eq!(join_chunks(&[Some(b"a"), Some(b"b")]), Ok(b"ab".to_vec().into()));
     }
 }
