@@ -1,6 +1,8 @@
 //! Redacts confidential values in live objects, manifests and findings: the values of Secrets, and the fields that a baseline
 //! marks as sensitive.
 
+use zeroize::Zeroize as _;
+
 use super::{
     digests::{redact_base64, redact_member, redact_value},
     manifest::SERVER_METADATA,
@@ -72,7 +74,9 @@ fn redact_secret_members(members: &mut Members, keys: &[RedactionKey]) {
     redact_all_but(SECRET_METADATA, metadata, keys);
     if let Some(annotations) = metadata.get_mut("annotations") {
         if let Node::Object(annotations) = annotations {
-            annotations.remove(LAST_APPLIED);
+            if let Some(Node::String(mut manifest)) = annotations.remove(LAST_APPLIED) {
+                manifest.zeroize();
+            }
         }
         redact_value(keys, annotations);
     }

@@ -1,7 +1,10 @@
 //! A claim: the verdict of one source on one object, the episodes of drift in it, and its rating by the
 //! rules.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -10,8 +13,8 @@ use crate::{
     rules::{RatedObject, RuleSet},
     types::{
         ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
-        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Severity, Source,
-        Verdict,
+        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource, ResolutionCause, Severity,
+        Source, Verdict,
     },
 };
 
@@ -226,6 +229,8 @@ pub(super) struct Rater<'a> {
     pub(super) object: RatedObject<'a>,
     /// Whether all labels of the object that the rules need were read, see [`super::ActiveRules::has_labels`].
     pub(super) has_labels: bool,
+    /// The onsets that an earlier run observed, by path.
+    pub(super) observed: Option<&'a BTreeMap<Box<str>, Timestamp>>,
     pub(super) now: Timestamp,
 }
 
@@ -245,13 +250,17 @@ impl Rater<'_> {
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
-        let known_onsets: HashMap<&str, Timestamp> =
-            previous.differences().map(|known| (known.finding.path.as_str(), known.onset)).collect();
+        let known_onsets: HashMap<&str, (Timestamp, OnsetSource)> = previous
+            .differences()
+            .map(|known| (known.finding.path.as_str(), (known.onset, known.onset_source)))
+            .collect();
         for finding in findings {
-            let known_onset = known_onsets.get(finding.path.as_str()).copied();
+            let path = finding.path.as_str();
+            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
+            let known = known_onsets.get(path).copied().or_else(observed);
             let mut difference = self.rules.rate(&self.object, finding, self.now);
-            if let Some(known_onset) = known_onset {
-                difference.onset = difference.onset.min(known_onset);
+            if let Some(known) = known.filter(|(onset, _)| *onset < difference.onset) {
+                (difference.onset, difference.onset_source) = known;
             }
             differences.push(difference);
         }
@@ -384,7 +393,7 @@ mod tests {
             source: Source::Annotation,
             autoscaled: false,
         };
-        then(&Rater { rules, object, has_labels: true, now })
+        then(&Rater { rules, object, has_labels: true, observed: None, now })
     }
 
     /// A claim that was never judged.

@@ -37,6 +37,7 @@ use super::{
     autoscalers::{AutoscalerIndex, scale_target},
     baselines::{BaselineId, Baselines},
     claim::{Rater, object_view, only_baseline_moved, rerate, step_episode},
+    history::ObservedOnsets,
     judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
     snapshot::is_refused,
@@ -49,9 +50,9 @@ use crate::{
     rules::RuleSet,
     types::{
         AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
-        DeclaredObject, HashBaseline, HelmRelease, Judgement, Kind, LastKnown, LiveObject, ObjectKey,
-        ResolutionCause, RuleInputs, SkipReason, Source, Verdict, VerdictKind, WatchHealth, WatchId,
-        WatchPlan,
+        DeclaredObject, Difference, Episode, HashBaseline, HelmRelease, Judgement, Kind, LastKnown,
+        LiveObject, ObjectKey, OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, Verdict,
+        VerdictKind, WatchHealth, WatchId, WatchPlan,
     },
 };
 
@@ -75,6 +76,8 @@ pub struct Engine {
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
     grace_periods: HashMap<ObjectKey, Timestamp>,
+    /// Of claims that were not compared yet.
+    observed_onsets: HashMap<(ObjectKey, Source), ObservedOnsets>,
     /// When rule expiry was last checked.
     rules_checked_at: Timestamp,
 }
@@ -106,6 +109,7 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let with_baselines = sources.iter().filter(|source| !source.is_on_object());
+        let observed_onsets = history.observed_onsets();
         let snapshot = Snapshot {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
@@ -126,6 +130,7 @@ impl Engine {
             schemas: Arc::default(),
             autoscalers: AutoscalerIndex::default(),
             grace_periods: HashMap::new(),
+            observed_onsets,
             rules_checked_at: now,
         };
         engine.apply_plan(plan, now);
@@ -215,13 +220,19 @@ impl Engine {
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
             let view = object_view(&object, source, &self.autoscalers);
-            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, now };
+            let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty());
+            let observed = restored.and_then(|restored| restored.get(&(object.key().clone(), source)));
+            let observed = observed.filter(|known| *known.uid == *object.uid()).map(|known| &known.onsets);
+            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, observed, now };
             let judgement = rater.judgement_for_now(judgement);
             let baseline_moved =
                 previous.is_some_and(|entry| only_baseline_moved(entry, details.as_ref(), &object));
             let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
             let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
             let (verdict, change) = step_episode(verdict, judgement, baseline_moved, &rater);
+            if is_conclusive && !self.observed_onsets.is_empty() {
+                self.observed_onsets.remove(&(object.key().clone(), source));
+            }
             // Drift that may be older than the watch is an episode, but no detection: at the first conclusive
             // comparison of fields, and where a source is new on a known object.
             let is_observed = match previous_claim {
@@ -310,7 +321,11 @@ impl Engine {
             });
         let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
         let is_move = from != to && before.is_some() && after.is_some() && !is_first_sync && !is_apply;
-        if change != EpisodeChange::Unchanged || is_move {
+        // An onset that nothing else records is written to the history file.
+        let known = before.map(|entry| &entry.claim.verdict);
+        let is_new_onset =
+            self.snapshot.history.is_persistent() && new.is_some_and(|new| has_new_onset(new, known));
+        if change != EpisodeChange::Unchanged || is_move || is_new_onset {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,
@@ -891,7 +906,8 @@ impl Engine {
         let claim = before.claim.clone();
         let object = object_view(&before.object, claim.source, &self.autoscalers);
         let has_labels = self.snapshot.rules.has_labels(&before.object);
-        let (verdict, change) = rerate(claim.verdict, &Rater { rules, object, has_labels, now });
+        let (verdict, change) =
+            rerate(claim.verdict, &Rater { rules, object, has_labels, observed: None, now });
         let episodes = EpisodeCount::after(claim.episodes, change, now);
         let claim = Claim { verdict, episodes, ..claim };
         if claim != before.claim {
@@ -964,6 +980,16 @@ impl Engine {
 
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
+}
+
+/// Whether an onset was observed that the claim did not have before.
+fn has_new_onset(episode: &Episode, before: Option<&Verdict>) -> bool {
+    let differences = episode.differences.iter().chain(&episode.ignored);
+    let mut observed = differences.filter(|difference| difference.onset_source == OnsetSource::Observed);
+    observed.any(|new| {
+        let is_known = |known: &Difference| known.finding.path == new.finding.path;
+        before.is_none_or(|before| !before.differences().any(is_known))
+    })
 }
 
 fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {

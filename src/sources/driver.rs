@@ -295,9 +295,9 @@ fn finish_read<S: BaselineSource>(
     reader: S::Reader,
     mut result: ReadResult,
 ) {
-    let Some(tracked) = publisher.get_mut(location) else { return };
     let is_rejected = matches!(result, Err(ReadFailure::TooLarge(_)));
     let work = if is_rejected { publisher.limits().baseline.work.saturating_add(1) } else { reader.work() };
+    let Some(tracked) = publisher.get_mut(location) else { return };
     // A baseline that changed meanwhile is read again, and one that was cancelled is not waited for.
     let counts = tracked.end_read(id, reader);
     publisher.add_work(location, work);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use flate2::bufread::GzDecoder;
+use zeroize::Zeroizing;
 
 use crate::{
     config::{BaselineLimits, LimitExceeded, MAX_INFLATE_RATIO},
@@ -118,11 +119,12 @@ impl<'a> InflateReader<'a> {
         }
     }
 
-    pub fn read_to_end(mut self) -> Result<Vec<u8>, ReadError> {
-        let mut content = Vec::new();
-        let mut buffer = [0; 1 << 13];
+    /// The whole text, which is overwritten when it is dropped.
+    pub fn read_to_end(mut self) -> Result<Zeroizing<Vec<u8>>, ReadError> {
+        let mut content = Zeroizing::new(Vec::new());
+        let mut buffer = Zeroizing::new([0; 1 << 13]);
         loop {
-            match self.read(&mut buffer)? {
+            match self.read(&mut *buffer)? {
                 0 => return Ok(content),
                 count => content.extend_from_slice(&buffer[..count]),
             }
@@ -157,8 +159,8 @@ pub(super) mod tests {
 
     fn inflate(bytes: &[u8], text_bytes: usize) -> Result<Vec<u8>, BaselineFault> {
         let limits = BaselineLimits { text_bytes, ..BaselineLimits::default() };
-        let reader = InflateReader::of_text(bytes, bytes.len() as u64, &limits);
-        reader.and_then(InflateReader::read_to_end).map_err(Into::into)
+        let text = InflateReader::of_text(bytes, bytes.len() as u64, &limits)?.read_to_end()?;
+        Ok(text.to_vec())
     }
 
     #[test]

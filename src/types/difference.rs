@@ -5,8 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, RedactionKey, Severity, ValueDigest,
-    closed_sets::closed_set,
+    Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, OnsetSource, RedactionKey, Severity,
+    ValueDigest, closed_sets::closed_set,
 };
 
 /// An entry of `metadata.managedFields`.
@@ -203,6 +203,7 @@ pub struct Difference {
     pub actor: Actor,
     /// Since when the field differs. Never in the future, and never moves to a later time within an episode.
     pub onset: Timestamp,
+    pub onset_source: OnsetSource,
     pub ignored_by: Option<Arc<str>>,
     /// All rules that match it, in the order of the rule set.
     pub matched: Arc<[Arc<str>]>,

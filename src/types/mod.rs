@@ -25,7 +25,7 @@ pub use baseline::{
 pub use clock::{Clock, format_age};
 pub(crate) use closed_sets::closed_set;
 pub use closed_sets::{
-    Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
+    Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, OnsetSource, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::{Actor, Difference, Expectation, FieldClass, Finding, Severity, closed_sets::closed_set};
+use super::{
+    Actor, Difference, Expectation, FieldClass, Finding, OnsetSource, Severity, closed_sets::closed_set,
+};
 
 closed_set! {
     VerdictKind {
@@ -126,6 +128,14 @@ pub struct Episode {
     pub differences: Vec<Difference>,
     /// Differences that rules ignore. They are kept because rules may change.
     pub ignored: Vec<Difference>,
+}
+
+impl Episode {
+    /// How the onset is known; none if the difference that it comes from has ended.
+    pub fn onset_source(&self) -> Option<OnsetSource> {
+        let first = self.differences.iter().chain(&self.ignored).find(|first| first.onset == self.onset);
+        first.map(|first| first.onset_source)
+    }
 }
 
 /// A claim of which rules ignore every difference.

@@ -21,6 +21,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
@@ -28,6 +29,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
+use zeroize::Zeroize as _;
 
 use super::{
     json_items::{ItemSplitter, ListLayout, Part},
@@ -37,7 +39,10 @@ use super::{
         read_body, send, watch_url,
     },
 };
-use crate::types::{DownReason, RestartReason, WatchEvent, WatchMode, WatchSpec};
+use crate::{
+    diff::is_secret,
+    types::{DownReason, RestartReason, WatchEvent, WatchMode, WatchSpec},
+};
 
 /// Larger than any object that etcd stores.
 const MAX_OBJECT_BYTES: usize = 32 << 20;
@@ -166,6 +171,8 @@ pub(crate) struct Watcher<H> {
     config: WatcherConfig,
     metrics: KindMetrics,
     handler: H,
+    /// Whether buffers are overwritten.
+    is_secret: bool,
 }
 
 impl<H: WatchHandler> Watcher<H> {
@@ -177,7 +184,8 @@ impl<H: WatchHandler> Watcher<H> {
         metrics: KindMetrics,
         handler: H,
     ) -> Self {
-        Self { spec, client, config, metrics, handler }
+        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
+        Self { spec, client, config, metrics, handler, is_secret }
     }
 
     /// Runs until the handler is closed.
@@ -263,16 +271,21 @@ impl<H: WatchHandler> Watcher<H> {
         let mut metadata = None;
         let mut objects = Vec::new();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
-            splitter.push(&chunk, |part| match part {
+            let split = splitter.push(&chunk, |part| match part {
                 Part::Item(item) => objects.push(self.handler.decode(item)),
                 Part::Member(_, value) => metadata = serde_json::from_slice::<ListMeta>(value).ok(),
-            })?;
+            });
+            self.wipe_chunk(chunk);
+            split?;
             for object in objects.drain(..) {
                 self.metrics.listed();
                 self.handler.handle(WatcherEvent::Listed(object?)).await?;
             }
         }
         splitter.finish()?;
+        if self.is_secret {
+            splitter.wipe();
+        }
         let version = metadata
             .map(|metadata| metadata.resource_version)
             .ok_or(ApiError::Malformed(MalformedResponse::NoResourceVersion))?;
@@ -304,8 +317,14 @@ impl<H: WatchHandler> Watcher<H> {
         }
         let (mut lines, mut is_silent) = (LineBuffer::default(), true);
         while let Some(chunk) = self.next_chunk(&mut body).await? {
-            for line in lines.push(&chunk)? {
-                let event = self.handle_line(&line, version).await?;
+            let complete = lines.push(&chunk);
+            self.wipe_chunk(chunk);
+            for mut line in complete? {
+                let event = self.handle_line(&line, version).await;
+                if self.is_secret {
+                    line.zeroize();
+                }
+                let event = event?;
                 progress.backoff.reset();
                 (progress.failed_watches, is_silent) = (0, false);
                 if progress.is_down
@@ -393,6 +412,15 @@ impl<H: WatchHandler> Watcher<H> {
         Ok(event)
     }
 
+    /// Overwrites a part of a response with Secrets, unless the HTTP client still uses the buffer.
+    fn wipe_chunk(&self, chunk: Bytes) {
+        if self.is_secret
+            && let Ok(mut bytes) = chunk.try_into_mut()
+        {
+            bytes.as_mut().zeroize();
+        }
+    }
+
     async fn get(&self, operation: Operation, url: &str) -> Result<Response<Body>, ApiError> {
         let accept = self.handler.representation().accept(operation);
         let request = Request::get(url).header("accept", accept).body(Body::empty())?;
@@ -401,7 +429,7 @@ impl<H: WatchHandler> Watcher<H> {
         check_status(response, self.config.idle_timeout).await
     }
 
-    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, ApiError> {
+    async fn next_chunk(&self, body: &mut Body) -> Result<Option<Bytes>, ApiError> {
         loop {
             let frame = timeout(self.config.idle_timeout, body.frame()).await;
             let Some(frame) = frame.map_err(|_| ApiError::Stalled(self.config.idle_timeout))? else {

@@ -103,6 +103,8 @@ mod rule_changes;
 mod rules;
 /// Properties that hold for any rules.
 mod rules_properties;
+/// Plain values of Secrets in the memory of the process.
+mod secrets_in_memory;
 /// Slow clients, connection limits, shutdown.
 mod server;
 /// The settings file: errors with positions, all-or-nothing reload.

@@ -29,9 +29,10 @@ use crate::{
         redaction::{DisplayedValues, ValueRedactor},
     },
     types::{
-        Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Expectation, FieldClass,
-        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, ObjectKey, ObservedState,
-        Phase, ResolutionCause, Severity, Source, UnknownReason, ValueForm, VerdictKind,
+        Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Episode, Expectation,
+        FieldClass, FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, ObjectKey,
+        ObservedState, OnsetSource, Phase, ResolutionCause, Severity, Source, UnknownReason, ValueForm,
+        VerdictKind,
     },
 };
 
@@ -119,6 +120,8 @@ pub(crate) struct ResourceView<'a> {
     pub(crate) untrusted: Vec<DifferenceView<'a>>,
     /// Since when it drifts.
     pub(crate) onset: Option<Timestamp>,
+    /// How the onset is known; null if the difference that it comes from has ended.
+    onset_source: Option<Word<OnsetSource>>,
     /// The class of tool that made the worst difference.
     pub(crate) actor: Option<Word<Actor>>,
     /// The name of that tool's field manager.
@@ -203,6 +206,9 @@ pub(crate) struct DifferenceView<'a> {
     /// Since when it differs.
     #[schemars(with = "Timestamp")]
     pub(crate) onset: Option<Timestamp>,
+    /// How the onset is known: `field_manager` is exact, `observed` is when the exporter first saw the difference.
+    #[schemars(with = "OnsetSource")]
+    onset_source: Option<Word<OnsetSource>>,
     /// The rules that have something to say about it.
     pub(crate) rules: AsStrings<'a, Arc<str>>,
     /// The rule because of which it does not count.
@@ -346,6 +352,7 @@ impl<'a> ResourceView<'a> {
             ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
             untrusted: claim.verdict.untrusted_differences().iter().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
+            onset_source: episode.and_then(Episode::onset_source).map(Word::Known),
             actor: worst.map(|worst| Word::Known(worst.actor)),
             manager: worst.and_then(Difference::manager).map(Cow::Borrowed),
             severity: worst.map(|worst| Word::Known(worst.severity)),
@@ -460,6 +467,7 @@ impl<'a> DifferenceView<'a> {
             actor: Word::Known(difference.actor),
             manager: difference.manager().map(Cow::Borrowed),
             onset: Some(difference.onset),
+            onset_source: Some(Word::Known(difference.onset_source)),
             rules: AsStrings::Values(&difference.matched),
             ignored_by: difference.ignored_by.as_deref().map(Cow::Borrowed),
         }
@@ -535,7 +543,7 @@ macro_rules! closed_set_schemas {
 }
 
 closed_set_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
-closed_set_schemas!(Source, UnknownReason, ValueForm, VerdictKind);
+closed_set_schemas!(OnsetSource, Source, UnknownReason, ValueForm, VerdictKind);
 
 // A word of a closed set. A response of a newer exporter may have words that this program does not know. This is no doc
 // comment because it would become a description in `/openapi.json`.

@@ -5,6 +5,7 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde::Deserialize;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{
     config::BaselineLimits,
@@ -27,6 +28,13 @@ pub struct Release {
     /// The rendered objects, without hooks and the definitions in `crds/`.
     #[serde(default)]
     pub manifest: String,
+}
+
+/// The manifest may declare Secrets.
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.manifest.zeroize();
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -60,7 +68,8 @@ impl fmt::Debug for Release {
 /// Decodes the value of the key `release`.
 pub fn decode(stored: &[u8], limits: &BaselineLimits) -> Result<Release, ReadError> {
     let compressed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
-    let text = InflateReader::of_text(&*compressed, compressed.len() as u64, limits)?.read_to_end()?;
+    let compressed = Zeroizing::new(compressed);
+    let text = InflateReader::of_text(&**compressed, compressed.len() as u64, limits)?.read_to_end()?;
     // serde would decode an array by position.
     if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(BaselineFault::Unreadable.into());

@@ -8,6 +8,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use tracing::info;
+use zeroize::Zeroizing;
 
 use super::{
     release::decode,
@@ -182,8 +183,8 @@ impl BaselineSource for HelmSource {
         let (client, scopes, id) = (self.client.clone(), self.scopes.clone(), id.clone());
         let slots = self.slots.clone();
         async move {
-            let stored: Arc<[u8]> = match fetch(&client, &id, &object).await {
-                Ok(Some(stored)) => stored.into(),
+            let stored = match fetch(&client, &id, &object).await {
+                Ok(Some(stored)) => Arc::new(stored),
                 Ok(None) => return (reader, Err(ReadFailure::NotFound)),
                 Err(failure) => return (reader, Err(ReadFailure::Api(failure))),
             };
@@ -309,7 +310,11 @@ impl HelmSource {
 }
 
 /// The value of the key `release`; `None` if the revision is gone or no longer deployed.
-async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<Vec<u8>>, ApiFailure> {
+async fn fetch(
+    client: &Client,
+    id: &ReleaseId,
+    object: &str,
+) -> Result<Option<Zeroizing<Vec<u8>>>, ApiFailure> {
     const KEY: &str = "release";
     let namespace = &*id.namespace;
     let request = format!("get {} {object} in namespace {namespace}", id.driver.resource().kind());
@@ -332,7 +337,7 @@ async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<V
         Ok((metadata, value)) => {
             let status = metadata.labels.as_ref().and_then(|labels| labels.get("status"));
             let is_deployed = status.is_some_and(|status| status == "deployed");
-            Ok(is_deployed.then(|| value.unwrap_or_default()))
+            Ok(is_deployed.then(|| Zeroizing::new(value.unwrap_or_default())))
         }
         Err(failure) if failure.reason == DownReason::NotFound => Ok(None),
         Err(failure) => Err(failure),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{
     published::PublishedBaseline,
@@ -62,9 +63,9 @@ pub(super) fn chunk_of(name: &str) -> Option<(&str, usize)> {
 }
 
 /// Concatenates chunks. If one is missing, the state is being written.
-fn join_chunks(chunks: &[Option<&[u8]>]) -> Result<Vec<u8>, BaselineFault> {
+fn join_chunks(chunks: &[Option<&[u8]>]) -> Result<Zeroizing<Vec<u8>>, BaselineFault> {
     let chunks: Option<Vec<&[u8]>> = chunks.iter().copied().collect();
-    chunks.map(|chunks| chunks.concat()).ok_or(BaselineFault::Incomplete)
+    chunks.map(|chunks| Zeroizing::new(chunks.concat())).ok_or(BaselineFault::Incomplete)
 }
 
 /// Lists the Secrets of a state, and decodes them on a blocking thread.
@@ -74,9 +75,15 @@ pub(super) async fn read_secrets(
     decode: impl FnOnce(&[Secret], &mut StateReader, &BaselineLimits) -> ReadResult + Send + 'static,
 ) -> (StateReader, ReadResult) {
     match list_secrets(&client, &namespace, &selector, &limits).await {
-        Ok(secrets) => {
+        Ok(mut secrets) => {
             let size = secrets.iter().map(stored_size).sum();
-            read_blocking(reader, &slots, size, move |reader| decode(&secrets, reader, &limits)).await
+            let decode = move |reader: &mut StateReader| {
+                let result = decode(&secrets, reader, &limits);
+                let values = secrets.iter_mut().filter_map(|secret| secret.data.as_mut()).flatten();
+                values.for_each(|(_, value)| value.0.zeroize());
+                result
+            };
+            read_blocking(reader, &slots, size, decode).await
         }
         Err(failure) => (reader, Err(failure)),
     }
@@ -136,7 +143,7 @@ pub(super) fn decode_state(
         return Ok(TerraformState::default().into_baseline(written, None));
     }
     let joined = join_chunks(&chunks)?;
-    let text = InflateReader::of_state(&*joined, joined.len() as u64, limits)?.joined_from(chunks.len());
+    let text = InflateReader::of_state(&**joined, joined.len() as u64, limits)?.joined_from(chunks.len());
     let state = reader.read(text, limits)?;
     Ok(state.into_baseline(written, None))
 }
@@ -170,7 +177,7 @@ pub(super) fn decode_published(
     let chunks: Vec<Option<&[u8]>> =
         parts.iter().map(|part| part.map(|part| value_of(part, "baseline"))).collect();
     let joined = join_chunks(&chunks)?;
-    let text = InflateReader::of_text(&*joined, joined.len() as u64, limits)?;
+    let text = InflateReader::of_text(&**joined, joined.len() as u64, limits)?;
     let text = text.joined_from(chunks.len()).read_to_end()?;
     let PublishedBaseline { published, key, state, .. } = PublishedBaseline::read(&text, limits)?;
     Ok(state.into_baseline(Some(published), Some(key)))
@@ -210,6 +217,6 @@ mod tests {
     #[test]
     fn missing_chunk_is_a_torn_state() {
         assert_eq!(join_chunks(&[Some(b"a"), None]), Err(BaselineFault::Incomplete));
-        assert_eq!(join_chunks(&[Some(b"a"), Some(b"b")]), Ok(b"ab".to_vec()));
+        assert_eq!(join_chunks(&[Some(b"a"), Some(b"b")]), Ok(b"ab".to_vec().into()));
     }
 }
