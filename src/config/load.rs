@@ -36,7 +36,10 @@ pub fn load(text: &str, overrides: &Overrides, now: Timestamp) -> Result<LoadedS
     let mut warnings = lower_case_kinds(&file.kinds);
     let team_namespaces = file.team_rules.as_ref().map(|entry| entry.namespaces.clone()).unwrap_or_default();
     match settings(file, overrides, &mut problems) {
-        Some(settings) if problems.is_empty() => {
+        Some(mut settings) if problems.is_empty() => {
+            if let Some(trusted) = &overrides.trusted_namespaces {
+                settings.trust(trusted);
+            }
             warnings.extend(unwatched_teams(&team_namespaces, &settings.scope()));
             warnings.extend(settings.rules.warnings(now).cloned().map(from_rule_problem));
             Ok(LoadedSettings { settings, warnings: with_positions(text, warnings) })
@@ -106,7 +109,7 @@ fn settings(
     };
     let names = |names: Vec<String>| names.into_iter().map(Into::into).collect();
     let resources = overrides.resources.or(file.metrics.resources);
-    let mut settings = Settings {
+    Some(Settings {
         namespaces: overrides.namespaces.clone().unwrap_or_else(|| names(file.namespaces)),
         excluded_namespaces: names(file.excluded_namespaces),
         kinds,
@@ -130,11 +133,7 @@ fn settings(
         prices: file.api.prices,
         grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(defaults.log_level),
-    };
-    if let Some(trusted) = &overrides.trusted_namespaces {
-        settings.trust(trusted);
-    }
-    Some(settings)
+    })
 }
 
 fn grafana_url(url: &str, problems: &mut Vec<ConfigProblem>) -> Option<Box<str>> {

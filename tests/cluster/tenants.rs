@@ -58,7 +58,8 @@ fn config_map(namespace: &str, name: &str, value: &str) -> Value {
 
 /// A stored revision of a release that declares these objects.
 fn release(namespace: &str, name: &str, objects: &[Value]) -> Value {
-    let manifest: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+    let manifest: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let manifest = manifest.join("\n---\n");
     let release = json!({"name": name, "namespace": namespace, "version": 1, "manifest": manifest,
         "info": {"status": "deployed"}, "chart": {"metadata": {"name": name, "version": "1.0.0"}}});
     release_secret(name, release.to_string().as_bytes())

@@ -78,7 +78,8 @@ fn role(verb: &str, annotations: &Value) -> Value {
 
 /// Stores a revision of the release `web` that declares these objects.
 fn put_release(api: &ApiServer, namespace: &str, revision: u64, status: &str, declared: &[Value]) {
-    let manifest: String = declared.iter().map(|object| format!("---\n{object}\n")).collect();
+    let manifest: Vec<String> = declared.iter().map(Value::to_string).collect();
+    let manifest = manifest.join("\n---\n");
     let mut stored = stored(namespace, revision, status, &release(namespace, revision, &manifest));
     // A pending revision counts while it is young.
     stored["metadata"]["creationTimestamp"] = json!("2026-02-01T12:00:00Z");
@@ -144,7 +145,7 @@ async fn verdict(exporter: &ExporterFixture, source: Source, name: &str) -> Opti
 async fn series(exporter: &ExporterFixture, namespace: &str) -> String {
     let label = format!("namespace=\"{namespace}\"");
     let page = exporter.metrics().await;
-    page.lines().filter(|line| line.contains(&label)).map(|line| format!("{line}\n")).collect()
+    page.lines().filter(|line| line.contains(&label)).collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,6 +241,8 @@ async fn everything(exporter: &ExporterFixture) -> String {
     text
 }
 
+type PutGuess<'a> = &'a dyn Fn(&ApiServer, &str);
+
 /// Metrics and API of an exporter in whose cluster a tenant declares `victim/db` with this password.
 async fn with_guess(put_guess: impl Fn(&ApiServer, &str), guess: &str) -> String {
     let api = api_server();
@@ -270,7 +273,7 @@ async fn guesses_of_a_secret_look_the_same_whether_right_or_wrong() {
         let published = publish(&terraform_state(&[(SECRET, "victim", "db", guess)]), &["-n", "tenant"]);
         secrets(&published).into_iter().for_each(|secret| api.put("secrets", secret));
     };
-    let attempts: [(&str, &dyn Fn(&ApiServer, &str)); 3] =
+    let attempts: [(&str, PutGuess<'_>); 3] =
         [("release", &by_release), ("state", &by_state), ("published", &by_publishing)];
     for (name, attempt) in attempts {
         let (right, wrong) = (with_guess(attempt, "hunter2").await, with_guess(attempt, "hunter3").await);
@@ -510,6 +513,6 @@ fn tests_of_the_threat_model_exist() {
             let text = std::fs::read_to_string(root.join(folder).join(format!("{module}.rs")));
             text.is_ok_and(|text| text.contains(&format!("fn {name}(")))
         };
-        assert!(folders.iter().any(|folder| is_defined(&folder)), "{module}::{name}");
+        assert!(folders.iter().any(|folder| is_defined(folder)), "{module}::{name}");
     }
 }
