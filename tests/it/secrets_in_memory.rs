@@ -1,5 +1,11 @@
 //! Plain values of Secrets in the memory of the exporter's process.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "the test writes to a cluster, which the exporter must not, and prints what it measured"
+)]
+
 use std::{collections::BTreeMap, fs, io::Write as _, iter, process::Command, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
