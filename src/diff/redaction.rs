@@ -73,10 +73,10 @@ fn redact_secret_members(members: &mut Members, keys: &[RedactionKey]) {
     let Node::Object(metadata) = metadata else { return redact_value(keys, metadata) };
     redact_all_but(SECRET_METADATA, metadata, keys);
     if let Some(annotations) = metadata.get_mut("annotations") {
-        if let Node::Object(annotations) = annotations {
-            if let Some(Node::String(mut manifest)) = annotations.remove(LAST_APPLIED) {
-                manifest.zeroize();
-            }
+        if let Node::Object(annotations) = annotations
+            && let Some(Node::String(mut manifest)) = annotations.remove(LAST_APPLIED)
+        {
+            manifest.zeroize();
         }
         redact_value(keys, annotations);
     }

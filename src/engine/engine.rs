@@ -220,9 +220,7 @@ impl Engine {
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
             let view = object_view(&object, source, &self.autoscalers);
-            let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty());
-            let observed = restored.and_then(|restored| restored.get(&(object.key().clone(), source)));
-            let observed = observed.filter(|known| *known.uid == *object.uid()).map(|known| &known.onsets);
+            let observed = self.restored_onsets(&object, source);
             let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, observed, now };
             let judgement = rater.judgement_for_now(judgement);
             let baseline_moved =
@@ -267,6 +265,17 @@ impl Engine {
 
         // Store.
         self.store(key, &before, after)
+    }
+
+    /// The onsets that an earlier run observed in a claim that was not compared yet.
+    fn restored_onsets(
+        &self,
+        object: &ClaimedObject,
+        source: Source,
+    ) -> Option<&BTreeMap<Box<str>, Timestamp>> {
+        let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty())?;
+        let claim = restored.get(&(object.key().clone(), source))?;
+        (*claim.uid == *object.uid()).then_some(&claim.onsets)
     }
 
     /// Ends a claim, and its episode if it has one.
