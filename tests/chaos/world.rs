@@ -255,10 +255,9 @@ impl World {
             let claim = self.claims[index].clone();
             let live = self.checker.truth.lock().unwrap().newest(&claim);
             let next = match (live, self.random.u8(0..10)) {
-                (Live::Absent, _) | (Live::Drifted, 3..) => Live::InSync,
                 (Live::InSync | Live::Drifted, 0..3) if index % 2 == 1 => Live::Absent,
                 (Live::InSync, _) => Live::Drifted,
-                (Live::Drifted, _) => Live::InSync,
+                (Live::Absent | Live::Drifted, _) => Live::InSync,
             };
             self.write(&claim, next);
         }

@@ -88,6 +88,12 @@ struct Inner {
     requests: Vec<ApiRequest>,
 }
 
+/// The data of the server at one time.
+pub struct Backup {
+    version: u64,
+    objects: BTreeMap<(String, String, String), Value>,
+}
+
 /// Converts a stored object to a version of its kind.
 pub type Conversion = fn(Value, &str) -> Value;
 
@@ -101,13 +107,6 @@ struct LogEvent {
 struct Watch {
     request: ApiRequest,
     sender: mpsc::UnboundedSender<Result<Bytes, Infallible>>,
-}
-
-/// A state of the server to go back to.
-#[derive(Clone)]
-pub struct Backup {
-    version: u64,
-    objects: BTreeMap<(String, String, String), Value>,
 }
 
 /// A request for objects or for discovery.
@@ -220,6 +219,12 @@ impl ApiServer {
         inner.watches.len()
     }
 
+    /// An object with its resource version.
+    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let inner = self.0.lock().unwrap();
+        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
+    }
+
     /// Creates or replaces an object.
     pub fn put(&self, plural: &str, object: Value) {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or("").to_owned();
@@ -264,25 +269,17 @@ impl ApiServer {
         inner.log.clear();
     }
 
-    /// The objects and their versions, as a snapshot of etcd.
     pub fn backup(&self) -> Backup {
         let inner = self.0.lock().unwrap();
         Backup { version: inner.version, objects: inner.objects.clone() }
     }
 
-    /// Closes all watches and goes back to a backup. As on a real server, a watch from a future resource version gets no
-    /// event until the server has passed it.
-    pub fn restore(&self, backup: Backup) {
-        self.close_watches();
+    /// Goes back to a backup, as etcd does when it is restored. Open watches stay open.
+    pub fn restore(&self, backup: &Backup) {
         let mut inner = self.0.lock().unwrap();
-        inner.log.retain(|event| event.version <= backup.version);
-        (inner.version, inner.objects) = (backup.version, backup.objects);
-    }
-
-    /// An object with its resource version.
-    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let inner = self.0.lock().unwrap();
-        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
+        (inner.version, inner.objects) = (backup.version, backup.objects.clone());
+        inner.compacted_version = inner.version;
+        inner.log.clear();
     }
 
     /// The resource version of each object of a plural, by name.
@@ -442,7 +439,7 @@ impl ApiServer {
         }
         inner.watches.push(Watch { request: request.clone(), sender: sender.clone() });
         drop(inner);
-        // Like a real server, send a bookmark and close the watch after its time-out.
+        // Like a real server, send a bookmark of a newer version and close the watch after its time-out.
         let server = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(request.timeout).await;
@@ -451,14 +448,12 @@ impl ApiServer {
                 std::mem::forget(sender);
                 return;
             }
-            if inner.version < request.resource_version {
-                sender.close_channel();
-                return;
+            if inner.version > request.resource_version {
+                let metadata = json!({"resourceVersion": inner.version.to_string()});
+                let object = json!({"kind": "Object", "apiVersion": "v1", "metadata": metadata, "spec": {}});
+                let bookmark = json!({"type": "BOOKMARK", "object": object});
+                let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
             }
-            let metadata = json!({"resourceVersion": inner.version.to_string()});
-            let object = json!({"kind": "Object", "apiVersion": "v1", "metadata": metadata, "spec": {}});
-            let bookmark = json!({"type": "BOOKMARK", "object": object});
-            let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
             sender.close_channel();
         });
         Response::new(Body::from_stream(receiver))
@@ -487,8 +482,9 @@ impl Inner {
         let event = LogEvent { plural: plural.to_owned(), version: self.version, event_type, object };
         let mut watches = std::mem::take(&mut self.watches);
         watches.retain(|Watch { request, sender }| {
-            !request.selects(plural, &event.object)
-                || event.version <= request.resource_version
+            // A real server holds back what a client of a newer version has seen already.
+            event.version <= request.resource_version
+                || !request.selects(plural, &event.object)
                 || sender.unbounded_send(Ok(self.line(request, &event))).is_ok()
         });
         self.watches = watches;
