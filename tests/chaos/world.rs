@@ -299,6 +299,11 @@ impl World {
         line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    /// The CPU time of the exporter so far.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.exporter().sample("process_cpu_seconds_total", &[]).expect("the exporter reports it")
+    }
+
     /// Measures the peak memory from now on; returns the current one, in KiB.
     pub(crate) fn reset_peak(&self) -> u64 {
         let path = format!("/proc/{}/clear_refs", self.exporter().running.pid());

@@ -201,7 +201,7 @@ fn put_state(api: &ApiServer) {
 /// Victims keep their series, their verdicts and their latency, and the exporter its memory.
 pub(super) fn memory(run: &Run, inputs: &[Input]) -> Outcome {
     let world = world(run, 24);
-    attacked(world, Duration::from_secs(run.quick_or(15, 30)), |api| {
+    attacked(world, run, |api| {
         inputs.iter().for_each(|input| input.put(api));
     })
 }
@@ -209,16 +209,25 @@ pub(super) fn memory(run: &Run, inputs: &[Input]) -> Outcome {
 /// 300,000 declared objects of one tenant beside 300 victims.
 pub(super) fn crowds(run: &Run) -> Outcome {
     let world = world(run, 300);
-    attacked(world, Duration::from_secs(run.quick_or(10, 30)), |api| {
+    attacked(world, run, |api| {
         put_evil(api, "crowd", &config_maps(300_000));
     })
 }
 
-fn attacked(mut world: World, time: Duration, attack: impl FnOnce(&ApiServer)) -> Outcome {
+fn attacked(mut world: World, run: &Run, attack: impl FnOnce(&ApiServer)) -> Outcome {
     std::thread::sleep(Duration::from_secs(3));
     let (idle_latency, idle_memory) = (world.checker.take_p99(), world.reset_peak());
     attack(world.api());
-    world.churn_for(time);
+    // Until the inputs are read, which takes minutes if nothing limits them.
+    let (attacked, limit) = (Instant::now(), Duration::from_secs(run.quick_or(30, 180)));
+    let mut used = world.cpu_seconds();
+    loop {
+        world.churn_for(Duration::from_secs(5));
+        let before = std::mem::replace(&mut used, world.cpu_seconds());
+        if used - before < 2.0 || attacked.elapsed() > limit {
+            break;
+        }
+    }
     let latency = world.checker.take_p99();
     let peak = world.memory_kib("VmHWM").saturating_sub(idle_memory);
     let limit = (idle_latency * 2).max(Duration::from_millis(250));
