@@ -230,7 +230,7 @@ fn attacked(mut world: World, run: &Run, attack: impl FnOnce(&ApiServer)) -> Out
     }
     let latency = world.checker.take_p99();
     let peak = world.memory_kib("VmHWM").saturating_sub(idle_memory);
-    let limit = (idle_latency * 2).max(Duration::from_millis(250));
+    let limit = (idle_latency * 2).max(Duration::from_millis(100));
     let bounds = vec![
         Bound::memory("over idle", peak, 128),
         Bound::latency("scrape p99", latency, limit),
