@@ -57,14 +57,11 @@ impl Hasher<'_> {
                 return Ok(());
             }
         };
-        let objects = match read_objects(&text, &BaselineLimits::of_command()) {
-            Ok(objects) => objects,
-            Err(_) => {
-                let reason = "too large, too deep or too many aliases";
-                self.print_problem(format_args!("cannot read {name}: {reason}"))?;
-                self.outcome = Outcome::Error;
-                return Ok(());
-            }
+        let Ok(objects) = read_objects(&text, &BaselineLimits::of_command()) else {
+            let reason = "too large, too deep or too many aliases";
+            self.print_problem(format_args!("cannot read {name}: {reason}"))?;
+            self.outcome = Outcome::Error;
+            return Ok(());
         };
         if objects.is_empty() {
             self.print_problem(format_args!("{name}: contains no object"))?;

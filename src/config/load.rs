@@ -90,9 +90,7 @@ fn settings(
         problems.push(ConfigProblem::at("sources", "no source is enabled; want at least `annotation: {}`"));
     }
     file.limits.check(problems);
-    if file.metrics.max_series == Some(0) {
-        problems.push(ConfigProblem::at("metrics.max_series", "0 would hide every series; want at least 1"));
-    }
+    check_max_series(file.metrics.max_series, problems);
     let shown_labels = shown_labels(&file.metrics.labels, problems);
     file.api.prices.iter().for_each(|prices| check_prices(prices, problems));
     let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
@@ -134,6 +132,12 @@ fn settings(
         grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(defaults.log_level),
     })
+}
+
+fn check_max_series(max_series: Option<usize>, problems: &mut Vec<ConfigProblem>) {
+    if max_series == Some(0) {
+        problems.push(ConfigProblem::at("metrics.max_series", "0 would hide every series; want at least 1"));
+    }
 }
 
 fn grafana_url(url: &str, problems: &mut Vec<ConfigProblem>) -> Option<Box<str>> {

@@ -15,7 +15,7 @@
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
 //! `Engine::record` counts each start and end, and appends it to the history. It does not count the start of drift that may be older
-//! than the watch: `is_observed` in [`Engine::reconcile`].
+//! than the watch: [`is_start_observed`].
 //!
 //! After a restart the counters start at zero, and the history is what `--history.file` holds. Drift that the first list finds is an
 //! episode, but neither a detection nor a transition; its onset comes from the object's `managedFields`. Its end is counted.
@@ -231,14 +231,8 @@ impl Engine {
             if is_conclusive && !self.observed_onsets.is_empty() {
                 self.observed_onsets.remove(&(object.key().clone(), source));
             }
-            // Drift that may be older than the watch is an episode, but no detection: at the first conclusive
-            // comparison of fields, and where a source is new on a known object.
-            let is_observed = match previous_claim {
-                Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
-                None => recreated.is_some() || context.counted && before.is_empty(),
-            };
-            let is_older = change == EpisodeChange::Started && !is_observed;
-            let change = if is_older { EpisodeChange::Unchanged } else { change };
+            let is_new_object = recreated.is_some() || context.counted && before.is_empty();
+            let change = change.without_unobserved_start(is_start_observed(previous_claim, is_new_object));
 
             // Record.
             self.metrics.count_reconcile(&object.key().kind, verdict.kind().as_str());
@@ -984,6 +978,15 @@ impl Engine {
             }
         }
         changed
+    }
+}
+
+/// Whether an episode that starts now did not start before the watch. Older drift is an episode, but no detection: at the first
+/// conclusive comparison of fields, and where a source is new on a known object.
+fn is_start_observed(previous: Option<&Claim>, is_new_object: bool) -> bool {
+    match previous {
+        Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
+        None => is_new_object,
     }
 }
 

@@ -96,6 +96,13 @@ pub enum EpisodeChange {
     Ended(ResolutionCause),
 }
 
+impl EpisodeChange {
+    /// A start that was not observed changes no count.
+    pub(super) fn without_unobserved_start(self, is_observed: bool) -> Self {
+        if self == Self::Started && !is_observed { Self::Unchanged } else { self }
+    }
+}
+
 /// The JSON form of a key: the fields of the kind and of the object on one level.
 pub(super) mod flat_key {
     use super::{Deserialize, Deserializer, Kind, ObjectKey, Serialize, Serializer};

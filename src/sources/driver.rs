@@ -159,7 +159,7 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
 
     /// The namespace that stores a baseline; empty for files. Namespaces share the source equally.
     fn namespace(_: &Self::Location) -> &str {
-        ""
+        <&str>::default()
     }
 
     /// The part of the settings that is about this source.

@@ -260,7 +260,12 @@ impl Checker {
         };
         let (page, truth) = (Page::parse(&page.text()), self.truth.lock().unwrap().current());
         let differs = |(claim, live): (&Claim, &Live)| page.live(claim) != *live || !page.is_up(&claim.kind);
-        !truth.iter().any(differs)
+        if truth.iter().any(differs) {
+            return false;
+        }
+        let groups = truth.into_keys().map(|claim| ((claim.kind, claim.namespace), Instant::now()));
+        self.findings.lock().unwrap().up_to_date.extend(groups);
+        true
     }
 
     /// The 99th percentile of the scrapes since the last call.
@@ -299,60 +304,78 @@ fn check_scrape(port: u16, truth: &Mutex<Truth>, findings: &Mutex<Findings>, exp
     let mut findings = findings.lock().unwrap();
     findings.latencies.push(ended - started);
     findings.counts.scrapes += 1;
-    let Some(response) = response else {
-        findings.counts.missing += 1;
-        return;
-    };
-    let page = Page::parse(&response.text());
-    let mut absent = Vec::new();
-    let (mut ghosts, mut wrong, mut required) = (Vec::new(), Vec::new(), 0);
-    let window = |findings: &mut Findings, claim: &Claim| {
+    match response {
+        Some(response) => {
+            findings.check(&Page::parse(&response.text()), &truth, expectations, (started, ended));
+        }
+        None => findings.counts.missing += 1,
+    }
+}
+
+impl Findings {
+    fn check(
+        &mut self,
+        page: &Page,
+        truth: &Truth,
+        expectations: &Expectations,
+        (started, ended): (Instant, Instant),
+    ) {
+        let (mut absent, mut ghosts, mut wrong, mut required) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for claim in truth.0.keys() {
+            let (from, is_lost) = self.window(page, claim, expectations, started);
+            let states = truth.states(claim, from, ended);
+            required += usize::from(!states.contains(&Live::Absent));
+            match page.live(claim) {
+                live if states.contains(&live) && !is_lost => {}
+                Live::Absent if !states.contains(&Live::Absent) => absent.push(claim),
+                live if live != Live::Absent && states.iter().all(|live| *live == Live::Absent) => {
+                    ghosts.push(claim);
+                }
+                _ => wrong.push(claim),
+            }
+        }
+        let is_foreign = |claim: &&Claim| {
+            claim.namespace != expectations.ignored_namespace && !truth.0.contains_key(claim)
+        };
+        ghosts.extend(page.drifted.keys().filter(is_foreign));
+        match absent.len() {
+            0 => {}
+            count if count == required => self.counts.missing += 1,
+            _ => self.counts.partial += 1,
+        }
+        self.counts.ghost += usize::from(!ghosts.is_empty());
+        self.counts.wrong += usize::from(!wrong.is_empty());
+        for (what, claims) in [("absent", absent), ("ghost", ghosts), ("wrong", wrong)] {
+            if let Some(Claim { kind, namespace, name, source }) = claims.first()
+                && self.notes.len() < EXAMPLES
+            {
+                let more = claims.len() - 1;
+                self.notes.push(format!("{what}: {kind} {namespace}/{name} ({source}) and {more} more"));
+            }
+        }
+    }
+
+    /// From when on the states of an object may be shown, and whether its verdict has been `unknown` for too long.
+    fn window(
+        &mut self,
+        page: &Page,
+        claim: &Claim,
+        expectations: &Expectations,
+        started: Instant,
+    ) -> (Instant, bool) {
+        let before = |time: Instant| time.checked_sub(expectations.lag).unwrap_or(time);
         let group = (claim.kind.clone(), claim.namespace.clone());
         let has_unknown = page.unknown.get(&group).is_some_and(|objects| *objects > 0.0);
+        let is_lost = has_unknown
+            && expectations.unknown_is_wrong
+            && *self.unknown.entry(group.clone()).or_insert(started) < before(started);
         if !has_unknown {
-            findings.unknown.remove(&group);
-        } else if expectations.unknown_is_wrong {
-            findings.unknown.entry(group.clone()).or_insert(started);
+            self.unknown.remove(&group);
         }
         if page.is_up(&claim.kind) && (!has_unknown || expectations.unknown_is_wrong) {
-            findings.up_to_date.insert(group, started);
-            return started - expectations.lag;
+            self.up_to_date.insert(group, started);
+            return (before(started), is_lost);
         }
-        findings.up_to_date.get(&group).copied().unwrap_or(started) - expectations.lag
-    };
-    for claim in truth.0.keys() {
-        let from = window(&mut findings, claim);
-        let states = truth.states(claim, from, ended);
-        let group = (claim.kind.clone(), claim.namespace.clone());
-        let is_unknown =
-            findings.unknown.get(&group).is_some_and(|since| *since < started - expectations.lag);
-        required += usize::from(!states.contains(&Live::Absent));
-        match page.live(claim) {
-            live if states.contains(&live) && !is_unknown => {}
-            Live::Absent if !states.contains(&Live::Absent) => absent.push(claim),
-            live if live != Live::Absent && states.iter().all(|live| *live == Live::Absent) => {
-                ghosts.push(claim)
-            }
-            _ => wrong.push(claim),
-        }
-    }
-    let is_unknown =
-        |claim: &&Claim| claim.namespace != expectations.ignored_namespace && !truth.0.contains_key(claim);
-    ghosts.extend(page.drifted.keys().filter(is_unknown));
-    let counts = &mut findings.counts;
-    match absent.len() {
-        0 => {}
-        count if count == required => counts.missing += 1,
-        _ => counts.partial += 1,
-    }
-    counts.ghost += usize::from(!ghosts.is_empty());
-    counts.wrong += usize::from(!wrong.is_empty());
-    for (what, claims) in [("absent", absent), ("ghost", ghosts), ("wrong", wrong)] {
-        if let Some(Claim { kind, namespace, name, source }) = claims.first()
-            && findings.notes.len() < EXAMPLES
-        {
-            let note = format!("{what}: {kind} {namespace}/{name} ({source}) and {} more", claims.len() - 1);
-            findings.notes.push(note);
-        }
+        (before(self.up_to_date.get(&group).copied().unwrap_or(started)), is_lost)
     }
 }

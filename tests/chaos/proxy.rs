@@ -47,7 +47,9 @@ impl Filter {
     fn matches(self, url: &str) -> bool {
         let path = url.split('?').next().unwrap_or(url);
         let is_watch = url.contains("watch=1");
-        path.ends_with(self.plural) && self.watch.is_none_or(|watch| watch == is_watch)
+        // A list of one object only reads the newest resource version.
+        let is_list = !is_watch && !url.contains("limit=1");
+        path.ends_with(self.plural) && self.watch.is_none_or(|watch| if watch { is_watch } else { is_list })
     }
 }
 

@@ -65,8 +65,9 @@ fn number(count: u64) -> f64 {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, value, limit, unit } = self;
-        let digits = usize::from(value.fract() != 0.0);
-        let line = format!("{what} {value:.digits$} ≤ {limit} {unit}");
+        let digits = |number: &f64| usize::from(number.fract() != 0.0);
+        let (value_digits, limit_digits) = (digits(value), digits(limit));
+        let line = format!("{what} {value:.value_digits$} ≤ {limit:.limit_digits$} {unit}");
         f.write_str(line.trim_end())
     }
 }

@@ -56,7 +56,7 @@ fn alias_bomb(width: usize, levels: usize) -> String {
 
 /// Documents whose aliases each stay within the limits of one document.
 fn many_alias_bombs(count: usize) -> String {
-    (0..count).map(|_| format!("---\n{}", alias_bomb(9, 5))).collect()
+    ["---\n", &alias_bomb(9, 5)].concat().repeat(count)
 }
 
 fn is_too_large(baseline: &Baseline, setting: &str) -> bool {
@@ -289,9 +289,8 @@ fn hostile_objects() -> Vec<(&'static str, Vec<Value>)> {
         let labels = json!({"tfdrift.jin.dev/rules": "true"});
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("rules-{at}"), "labels": labels}, "data": {"rules.yaml": text}})
     };
-    let documents: String = (0..300_000)
-        .map(|at| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{at}}}}}\n"))
-        .collect();
+    let document = |at| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{at}}}}}\n");
+    let documents = (0..300_000).map(document).collect::<Vec<_>>().concat();
     let bombs = (0..11).map(|at| release("", &format!("bomb{at}"), 1, &alias_bomb(9, 4 + at % 5)));
     vec![
         ("numbers", vec![release("", "a", 1, &config_map(&list("1", 27_000_000)))]),

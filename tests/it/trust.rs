@@ -513,6 +513,6 @@ fn tests_of_the_threat_model_exist() {
             let text = std::fs::read_to_string(root.join(folder).join(format!("{module}.rs")));
             text.is_ok_and(|text| text.contains(&format!("fn {name}(")))
         };
-        assert!(folders.iter().any(|folder| is_defined(folder)), "{module}::{name}");
+        assert!(folders.iter().any(is_defined), "{module}::{name}");
     }
 }

@@ -223,6 +223,12 @@ impl ApiServer {
         inner.watches.len()
     }
 
+    /// An object with its resource version.
+    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let inner = self.0.lock().unwrap();
+        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
+    }
+
     /// Creates or replaces an object.
     pub fn put(&self, plural: &str, object: Value) {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or("").to_owned();
@@ -267,7 +273,6 @@ impl ApiServer {
         inner.log.clear();
     }
 
-    /// The objects and their versions, as a snapshot of etcd.
     pub fn backup(&self) -> Backup {
         let inner = self.0.lock().unwrap();
         Backup { version: inner.version, objects: inner.objects.clone() }
@@ -279,12 +284,6 @@ impl ApiServer {
         (inner.version, inner.objects) = (backup.version, backup.objects.clone());
         inner.compacted_version = inner.version;
         inner.log.clear();
-    }
-
-    /// An object with its resource version.
-    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let inner = self.0.lock().unwrap();
-        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// The resource version of each object of a plural, by name.

@@ -82,7 +82,7 @@ fn with_type_of(live: &Node, declared: FieldValue) -> FieldValue {
     let is_typed = |text: &str| {
         let parsed = serde_json::from_str(text).ok();
         let parsed = parsed.filter(|node| matches!(node, Node::Number(_) | Node::Bool(_)));
-        parsed.is_some_and(|node| node.to_string() == text)
+        parsed.map(|node| node.to_string()).as_deref() == Some(text)
     };
     match (live, declared) {
         (Node::Number(_) | Node::Bool(_), FieldValue::Text(text)) if is_typed(&text) => {

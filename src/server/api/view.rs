@@ -513,7 +513,7 @@ fn read_value(form: Option<&Word<ValueForm>>, text: &str) -> FieldValue {
 fn is_compact_json(text: &str) -> bool {
     use serde_json::Value;
     let json = serde_json::from_str(text).ok().filter(|json| !matches!(json, Value::String(_) | Value::Null));
-    json.is_some_and(|json: Value| json.to_string() == text)
+    json.map(|json: Value| json.to_string()).as_deref() == Some(text)
 }
 
 fn into_text(value: Cow<'_, FieldValue>) -> Cow<'_, str> {

@@ -190,7 +190,7 @@ fn decode_files(
         remaining = remaining.checked_sub(version.length).ok_or(limits.inflated_exceeded())?;
         match read_text(&file, limits.text_bytes as u64) {
             Ok(text) => {
-                decoder.add(&ManifestText { text: &text, default_namespace, address: Some(&address) })?
+                decoder.add(&ManifestText { text: &text, default_namespace, address: Some(&address) })?;
             }
             Err(_) => unreadable.push(SkippedResource {
                 address: address.into(),

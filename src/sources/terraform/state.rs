@@ -188,7 +188,7 @@ impl StateDecoder<'_> {
             }
         }
         decoded?;
-        Ok(splitter.finish().map_err(fault_of)?)
+        splitter.finish().map_err(fault_of)
     }
 
     fn decode_part(&mut self, part: Part<'_>) -> Result<(), ReadError> {

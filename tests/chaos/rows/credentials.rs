@@ -1,6 +1,10 @@
 //! Tokens, authorities and client certificates change while the exporter runs. The old ones are invalid at once.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tokio_rustls::rustls::{
@@ -17,7 +21,7 @@ use crate::{
     world::{World, kubeconfig_text},
 };
 
-const GAP: u64 = 60;
+const GAP: Duration = Duration::from_secs(60);
 
 pub(super) fn token(run: &Run) -> Outcome {
     let mut world = World::fake(run.options());
@@ -30,10 +34,7 @@ pub(super) fn token(run: &Run) -> Outcome {
     world.churn(10);
     fs::write(&file, "two").expect("the token can be written");
     world.proxy.require_token("two");
-    world.proxy.close_connections(CloseMode::Orderly);
-    world.churn_for(Duration::from_secs(5));
-    let bounds = vec![world.converged(GAP)];
-    world.outcome(bounds)
+    recovered(&mut world)
 }
 
 /// The certificate of the API server is signed by another authority.
@@ -51,10 +52,7 @@ pub(super) fn authority(run: &Run) -> Outcome {
     world.churn(10);
     fs::write(&file, two.pem()).expect("the authority can be written");
     world.proxy.set_tls(server_config(&two, None));
-    world.proxy.close_connections(CloseMode::Orderly);
-    world.churn_for(Duration::from_secs(5));
-    let bounds = vec![world.converged(GAP)];
-    world.outcome(bounds)
+    recovered(&mut world)
 }
 
 /// The API server requires client certificates of another authority.
@@ -80,9 +78,15 @@ pub(super) fn client_certificate(run: &Run) -> Outcome {
     world.churn(10);
     write_client(&two);
     world.proxy.set_tls(server_config(&server, Some(&two)));
+    recovered(&mut world)
+}
+
+/// Closes all connections, which used the old credentials. The bound counts from now.
+fn recovered(world: &mut World) -> Outcome {
+    let rotated = Instant::now();
     world.proxy.close_connections(CloseMode::Orderly);
     world.churn_for(Duration::from_secs(5));
-    let bounds = vec![world.converged(GAP)];
+    let bounds = vec![world.checker.converged(rotated, GAP)];
     world.outcome(bounds)
 }
 

@@ -96,8 +96,8 @@ pub(super) fn restored_fake(run: &Run) -> Outcome {
     let (backup, truth) = (world.api().backup(), world.checker.truth.lock().unwrap().current());
     world.churn(60);
     world.settle();
-    world.api().close_watches();
     world.api().restore(&backup);
+    world.api().close_watches();
     world.checker.truth.lock().unwrap().restore(&truth);
     let bounds = vec![world.converged(60)];
     world.outcome(bounds)

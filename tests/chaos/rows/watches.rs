@@ -68,16 +68,19 @@ fn half_open(mut world: World, filter: Filter) -> Outcome {
 pub(super) fn list_cut(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     let (bytes, parts) = (world.proxy.list_bytes(DEPLOYMENTS), world.claims().len());
-    for part in (0..parts).step_by(run.quick_or(6, 1)) {
+    let mut bounds = Vec::new();
+    for part in (0..parts).step_by(run.quick_or(8, 1)) {
         let mode = if part % 2 == 0 { CloseMode::Orderly } else { CloseMode::Reset };
         world.proxy.inject_times(Filter::lists(DEPLOYMENTS), Fault::Close(bytes * part / parts, mode), 1);
         world.api().compact_history();
         world.api().close_watches();
-        world.churn_for(Duration::from_secs(2));
+        world.churn(5);
+        bounds.push(world.converged(RECOVERY));
+        // Events end the backoff, so that the next list is not late.
+        world.churn(12);
+        world.settle();
     }
-    world.proxy.heal();
-    let bounds = vec![world.converged(RECOVERY)];
-    world.outcome(bounds)
+    world.outcome(worst(bounds))
 }
 
 /// A relist begins and never ends; the next one is complete.
@@ -92,7 +95,7 @@ pub(super) fn list_unanswered(run: &Run) -> Outcome {
         world.churn(10);
         bounds.push(world.converged(60));
     }
-    world.outcome(bounds)
+    world.outcome(worst(bounds))
 }
 
 /// After a 410, the list takes 20 s. Until then, no verdict may be reported as current.
