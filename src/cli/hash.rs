@@ -59,9 +59,7 @@ impl Hasher<'_> {
         };
         let Ok(objects) = read_objects(&text, &BaselineLimits::of_command()) else {
             let reason = "too large, too deep or too many aliases";
-            self.print_problem(format_args!("cannot read {name}: {reason}"))?;
-            self.outcome = Outcome::Error;
-            return Ok(());
+            return self.print_problem(format_args!("cannot read {name}: {reason}"));
         };
         if objects.is_empty() {
             self.print_problem(format_args!("{name}: contains no object"))?;

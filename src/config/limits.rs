@@ -7,8 +7,8 @@ use super::yaml::ConfigProblem;
 
 /// No real text compresses better than this; a decompression bomb does.
 pub const MAX_INFLATE_RATIO: u64 = 100;
-/// Deeper documents cannot be packed: JSON is parsed recursively.
-const MAX_DEPTH: usize = 120;
+/// Parsers are recursive, and threads have a stack of 2 MiB.
+const MAX_DEPTH: usize = 64;
 
 /// What inputs may cost. An input that exceeds a limit is not read, and its objects are `unknown` (`too_large`); no other input
 /// is affected.
@@ -44,8 +44,8 @@ pub struct BaselineLimits {
     /// Declared objects. Without it: 20000.
     #[schemars(range(min = 1))]
     pub objects: usize,
-    /// How deeply values are nested. Without it: 100.
-    #[schemars(range(min = 1, max = 120))]
+    /// How deeply values are nested. Without it: 64.
+    #[schemars(range(min = 1, max = 64))]
     pub depth: usize,
     /// The values in all documents and resources, and the work to expand aliases: it limits the time to decode a baseline. Without
     /// it: 2000000.
@@ -83,7 +83,7 @@ impl Default for BaselineLimits {
             nodes: 500_000,
             documents: 50_000,
             objects: 20_000,
-            depth: 100,
+            depth: MAX_DEPTH,
             work: 2_000_000,
         }
     }
@@ -115,7 +115,7 @@ impl BaselineLimits {
             nodes: 10_000_000,
             documents: usize::MAX,
             objects: usize::MAX,
-            depth: 100,
+            depth: MAX_DEPTH,
             work: 10_000_000,
         }
     }
