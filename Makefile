@@ -47,7 +47,7 @@ test-cluster: ## run the tests with a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: bench-quick chaos-quick ## run bench-quick, chaos-quick and the tests with kubectl, Prometheus, Chromium, Terraform and Helm, and of chart, manifests and image
+test-real: bench-quick ## run bench-quick and the tests with kubectl, Prometheus, Chromium, Terraform and Helm, and of chart, manifests and image
 	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 declared::applied declared::table; \

@@ -25,8 +25,8 @@ const LIST_INTERVAL: Duration = Duration::from_secs(5);
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const RULES_KEY: &str = "rules.yaml";
-/// A ConfigMap has up to 1 MiB.
-const PAGE_SIZE: u32 = 10;
+/// A ConfigMap has up to 1 MiB, and is in memory as JSON and as a text.
+const PAGE_SIZE: u32 = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TeamConfig {

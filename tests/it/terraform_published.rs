@@ -182,7 +182,7 @@ fn invalid_state_is_rejected_with_a_reason() {
         ("{}", "not a Terraform state"),
         (r#"{"version":3,"modules":[]}"#, "Terraform 0.12 and later"),
         (r#"{"encrypted_data":"x","encryption_version":"v0"}"#, "encrypted"),
-        (&deep, "not a Terraform state"),
+        (&deep, "the state is too large"),
         (&bucket, "contains no Kubernetes resource"),
     ] {
         let ended = run(&["baseline", "--name", "shop"], input, &[]);
