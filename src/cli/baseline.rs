@@ -18,9 +18,8 @@ use super::{
     output::{Console, read_error},
 };
 use crate::{
-    config::BaselineLimits,
     sources::terraform::{
-        InflateReader, PublishedBaseline, ReadError, StateReader, TerraformState, random_key,
+        INFLATE_LIMIT, InflateReader, PublishedBaseline, ReadError, StateReader, TerraformState, random_key,
     },
     types::{BaselineFault, Clock},
 };
@@ -43,12 +42,11 @@ pub(super) enum StateError {
 pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (input, bytes) = open_input(arguments.file.as_deref())?;
     let key = random_key().map_err(CliError::RedactionKey)?;
-    let limits = BaselineLimits::of_command();
-    let text = InflateReader::of_state(bytes, u64::MAX, &limits);
-    let state = match text.and_then(|text| StateReader::new(key.clone()).read(text, &limits)) {
+    let text = InflateReader::new(bytes, INFLATE_LIMIT);
+    let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
         Ok(state) => state,
         Err(ReadError::Io(source)) => return Err(CliError::Read { name: input, source }),
-        Err(error) => return Err(StateError::Unusable { input, fault: error.into() }.into()),
+        Err(ReadError::Invalid(fault)) => return Err(StateError::Unusable { input, fault }.into()),
     };
     let summary = summary(&state);
     if state.objects.is_empty() {
@@ -59,9 +57,8 @@ pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Out
     let published = PublishedBaseline::new(&arguments.name, published_at, key, state);
     let parts = published.write();
     let joined = parts.concat();
-    let text = InflateReader::of_text(&*joined, u64::MAX, &limits).and_then(InflateReader::read_to_end);
-    let read_back = text.and_then(|text| PublishedBaseline::read(&text, &limits));
-    if !read_back.is_ok_and(|read_back| read_back == published) {
+    let read_back = InflateReader::new(&*joined, INFLATE_LIMIT).and_then(InflateReader::read_to_end);
+    if !read_back.is_ok_and(|text| PublishedBaseline::read(&text).as_ref() == Ok(&published)) {
         return Err(StateError::NotEncodable { input }.into());
     }
     let secrets = secrets(&published, parts, arguments);

@@ -66,11 +66,7 @@ impl Scalar<'_> {
     }
 
     pub(super) fn is_redacted(&self) -> bool {
-        self.text().is_none()
-    }
-
-    pub(super) fn text(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        matches!(self, Self::Redacted(_))
     }
 }
 

@@ -17,7 +17,6 @@ mod run;
 mod shared_map;
 mod snapshot;
 mod store;
-mod trust;
 mod watches;
 
 pub use active_rules::ActiveRules;
@@ -30,4 +29,3 @@ pub use metrics::EngineMetrics;
 pub use run::{EVENT_QUEUE_CAPACITY, SnapshotPublisher, SnapshotReader, run, snapshot_channel};
 pub use snapshot::{KindState, Snapshot, WatchState};
 pub use store::{ClaimBlock, ClaimBlocks};
-pub use trust::{Corroboration, Corroborations};

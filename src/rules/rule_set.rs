@@ -15,8 +15,7 @@ use super::{
     spec::Effects,
 };
 use crate::types::{
-    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, OnsetSource, PathPattern,
-    Severity, Source,
+    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity, Source,
 };
 
 /// Compiled rules.
@@ -151,11 +150,7 @@ impl RuleSet {
     /// The onset is the time at which the owner wrote the field, so it survives restarts without stored state. The clock of the API
     /// server may be ahead, so the onset is never later than `now`.
     pub fn rate(&self, object: &RatedObject<'_>, finding: Finding, now: Timestamp) -> Difference {
-        let written = finding.owner.as_ref().and_then(|owner| owner.time);
-        let onset = match written {
-            Some(time) => (time.min(now), OnsetSource::FieldManager),
-            None => (now, OnsetSource::Observed),
-        };
+        let onset = finding.owner.as_ref().and_then(|owner| owner.time).map_or(now, |time| time.min(now));
         self.difference(object, finding, onset, now)
     }
 
@@ -166,14 +161,14 @@ impl RuleSet {
         difference: &Difference,
         now: Timestamp,
     ) -> Difference {
-        self.difference(object, difference.finding.clone(), (difference.onset, difference.onset_source), now)
+        self.difference(object, difference.finding.clone(), difference.onset, now)
     }
 
     fn difference(
         &self,
         object: &RatedObject<'_>,
         finding: Finding,
-        (onset, onset_source): (Timestamp, OnsetSource),
+        onset: Timestamp,
         now: Timestamp,
     ) -> Difference {
         let actor = self.actors.classify(&finding, object.autoscaled);
@@ -213,7 +208,6 @@ impl RuleSet {
         Difference {
             finding,
             onset,
-            onset_source,
             severity,
             expectation: expectation.unwrap_or(Expectation::Unexpected),
             // Without a rule, a person has to review the difference.

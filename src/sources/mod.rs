@@ -2,7 +2,6 @@
 //!
 //! Each source implements one trait (`driver::BaselineSource`); one driver runs them all and publishes their baselines to the engine.
 
-mod budget;
 mod document_reader;
 mod documents;
 mod driver;
@@ -17,8 +16,8 @@ mod scopes;
 pub mod terraform;
 
 pub use self::{
-    documents::{DocumentError, read_objects},
-    driver::{DecodeSlots, SourceContext},
+    documents::{Document, DocumentError, documents, read_objects},
+    driver::SourceContext,
     requirements::{KindRequirements, SourceDeclarations},
     scopes::is_cluster_scoped,
 };

@@ -13,11 +13,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    memory::documents,
+    memory::{documents, memory_of},
     support::{
         cluster::{Cluster, User},
         exporter::Exporter,
-        memory::memory_of,
         objects::{create_namespace, grant},
         wait::{PATIENCE, eventually},
     },

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    config::BaselineLimits,
-    sources::terraform::{InflateReader, ReadError, StateReader, TerraformState, decode},
+    sources::terraform::{INFLATE_LIMIT, InflateReader, ReadError, StateReader, TerraformState, decode},
     types::RedactionKey,
 };
 use serde_json::{Value, json};
@@ -52,8 +51,7 @@ fn deployment(at: usize, image: &str) -> Value {
 }
 
 fn read(reader: &mut StateReader, bytes: &[u8]) -> Result<TerraformState, ReadError> {
-    let limits = BaselineLimits::default();
-    reader.read(InflateReader::of_state(bytes, bytes.len() as u64, &limits)?, &limits)
+    reader.read(InflateReader::new(bytes, INFLATE_LIMIT)?)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use drift_exporter::{
     config::{RuntimeConfig, Settings},
     event::Event,
-    sources::{DecodeSlots, KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
+    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
     types::{Baseline, Clock, RedactionKey, WatchHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -76,7 +76,6 @@ impl SourceFixture {
             declarations,
             clock,
             watch_mode: WatchMode::Continuous,
-            decode_slots: DecodeSlots::default(),
             key,
         };
         (Self { config, events, declarations: declarations_receiver }, context)

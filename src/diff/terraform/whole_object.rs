@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::blind::UNSET;
-use crate::diff::{
-    manifest::{
-        SERVER_METADATA, SchemaNode, Schemas, custom_resource_node, element_step, guess_keys,
-        is_quantity_name, key_values, schema_keys,
+use crate::{
+    diff::{
+        manifest::{
+            SERVER_METADATA, SchemaNode, Schemas, custom_resource_node, element_step, guess_keys,
+            is_quantity_name, key_values, schema_keys,
+        },
+        ownership::Step,
+        reporter::DiffReporter,
+        tree::{Members, Node},
     },
-    ownership::Step,
-    reporter::DiffReporter,
-    tree::{Members, Node},
+    types::FieldValue,
 };
 
 /// Fields that were added since the apply differ too.
@@ -122,7 +125,8 @@ fn compare_elements<'a>(
     let before = reporter.count();
     compare_values(node, declared, live, reporter);
     if declared.is_some() != live.is_some() && reporter.count() == before {
-        reporter.report(DiffReporter::empty_object(declared), DiffReporter::empty_object(live));
+        let shown = |value: Option<&Node>| FieldValue::non_empty(if value.is_some() { "{}" } else { "" });
+        reporter.report(shown(declared), shown(live));
     }
 }
 

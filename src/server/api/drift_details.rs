@@ -78,8 +78,7 @@ fn difference_sentence(
     labels: &mut FieldLabelCache,
 ) -> String {
     let class = difference.finding.class;
-    let [expected, actual] = view.notations();
-    let (expected, actual) = (truncate(&expected), truncate(&actual));
+    let (expected, actual) = (truncate(&view.expected), truncate(&view.actual));
     if class == FieldClass::Existence {
         return match &*actual {
             "" => "Object is missing".to_owned(),

@@ -20,9 +20,7 @@ use crate::{
         auth::Caller,
         query::{ClaimRow, Filter},
     },
-    types::{
-        Difference, Expectation, Kind, Severity, Source, UnknownReason, Verdict, VerdictKind, WatchHealth,
-    },
+    types::{Difference, Expectation, Kind, Severity, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
 /// What is about to be deployed.
@@ -109,11 +107,7 @@ fn gate_response(
     reasons.extend(unhealthy_watches(&filter, snapshot));
     reasons.extend(unauthorized_kinds(&filter, caller));
     let mut checked = 0;
-    let is_declared = |row: &ClaimRow<'_>| {
-        let claim = &row.entry.claim;
-        claim.source != Source::Unclaimed && !matches!(claim.verdict, Verdict::Untrusted(_))
-    };
-    for row in filter.claims(snapshot).filter(is_declared) {
+    for row in filter.claims(snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
         checked += 1;
         reasons.extend(query.closed_by(&row, caller, snapshot));
     }

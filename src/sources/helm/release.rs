@@ -5,13 +5,14 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde::Deserialize;
-use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{
-    config::BaselineLimits,
-    sources::inflate::{InflateReader, ReadError, json_fault},
-    types::{BaselineFault, BaselineVersion, Chart, shorten},
+    sources::inflate::{InflateReader, inflate_limit, json_fault},
+    types::{BaselineFault, BaselineVersion, Chart},
 };
+
+/// The largest inflated release. It is decoded in memory, and Helm stores at most one MiB.
+const MAX_SIZE: u64 = 64 << 20;
 
 /// A release without values, templates, files, notes and hooks.
 #[derive(Deserialize)]
@@ -28,13 +29,6 @@ pub struct Release {
     /// The rendered objects, without hooks and the definitions in `crds/`.
     #[serde(default)]
     pub manifest: String,
-}
-
-/// The manifest may declare Secrets.
-impl Drop for Release {
-    fn drop(&mut self) {
-        self.manifest.zeroize();
-    }
 }
 
 #[derive(Default, Deserialize)]
@@ -66,15 +60,15 @@ impl fmt::Debug for Release {
 }
 
 /// Decodes the value of the key `release`.
-pub fn decode(stored: &[u8], limits: &BaselineLimits) -> Result<Release, ReadError> {
+pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
     let compressed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
-    let compressed = Zeroizing::new(compressed);
-    let text = InflateReader::of_text(&**compressed, compressed.len() as u64, limits)?.read_to_end()?;
+    let limit = inflate_limit(compressed.len() as u64).min(MAX_SIZE);
+    let text = InflateReader::new(&*compressed, limit)?.read_to_end()?;
     // serde would decode an array by position.
     if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
-        return Err(BaselineFault::Unreadable.into());
+        return Err(BaselineFault::Unreadable);
     }
-    serde_json::from_slice(&text).map_err(|error| json_fault(&error).into())
+    serde_json::from_slice(&text).map_err(|error| json_fault(&error))
 }
 
 impl Release {
@@ -82,17 +76,13 @@ impl Release {
     pub fn version(&self) -> BaselineVersion {
         let metadata = self.chart.as_ref().and_then(|chart| chart.metadata.as_ref());
         let chart = metadata.map(|metadata| Chart {
-            name: shorten(&metadata.name).into(),
-            version: shorten(&metadata.version).into(),
-            app_version: metadata
-                .app_version
-                .as_deref()
-                .filter(|version| !version.is_empty())
-                .map(|version| shorten(version).into()),
+            name: metadata.name.clone(),
+            version: metadata.version.clone(),
+            app_version: metadata.app_version.clone().filter(|version| !version.is_empty()),
         });
         BaselineVersion {
             serial: self.revision,
-            lineage: format!("{} {}", self.name, shorten(&self.info.first_deployed)).into(),
+            lineage: format!("{} {}", self.name, self.info.first_deployed).into(),
             tool_version: Box::default(),
             written: self.info.last_deployed.parse::<Timestamp>().ok(),
             chart,
@@ -106,12 +96,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{BaselineFault, BaselineLimits, Release};
+    use super::{BaselineFault, decode};
     use crate::sources::inflate::tests::gzip;
-
-    fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
-        super::decode(stored, &BaselineLimits::default()).map_err(Into::into)
-    }
 
     fn release() -> Vec<u8> {
         let text = json!({

@@ -15,18 +15,22 @@ use tracing::info;
 
 use self::files::{ManifestFiles, list_manifests};
 use super::{
-    document_reader::{DecodedDocuments, DocumentDecoder, DocumentReader, ManifestText, decode_documents},
-    driver::{self, BaselineSource, DecodeSlots, ReadFailure, ReadResult, SourceContext},
+    document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
+    driver::{self, BaselineSource, ReadResult, SourceContext},
     publisher::{DecodedBaseline, Publisher, TrackedBaseline},
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
-    config::{BaselineLimits, FileVersion, LimitExceeded, ManifestLocations, Settings},
+    config::{FileVersion, ManifestLocations, Settings},
     types::{
-        Authority, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
+        BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
         SkippedResource, Source, UnknownReason,
     },
 };
+
+const MAX_FILE_SIZE: u64 = 32 << 20;
+/// All manifests of one path together.
+const MAX_TOTAL_SIZE: u64 = 512 << 20;
 
 /// Publishes the manifests at each path and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext) {
@@ -36,7 +40,6 @@ pub async fn run(context: SourceContext) {
 struct ManifestSource {
     settings: ManifestLocations,
     scopes: SharedScopes,
-    slots: DecodeSlots,
 }
 
 #[derive(Default)]
@@ -57,16 +60,11 @@ impl BaselineSource for ManifestSource {
     type Scan = BTreeMap<PathBuf, io::Result<ManifestFiles>>;
 
     fn new(context: &SourceContext) -> Self {
-        let (settings, slots) = (ManifestLocations::default(), context.decode_slots.clone());
-        Self { settings, scopes: SharedScopes::new(context.client.clone()), slots }
+        Self { settings: ManifestLocations::default(), scopes: SharedScopes::new(context.client.clone()) }
     }
 
     fn settings(settings: &Settings) -> ManifestLocations {
         settings.manifest.clone()
-    }
-
-    fn authority(_: &PathBuf) -> Authority {
-        Authority::Cluster
     }
 
     fn apply_settings(&mut self, settings: ManifestLocations, publisher: &mut Publisher<Self>) {
@@ -99,31 +97,22 @@ impl BaselineSource for ManifestSource {
         path: &PathBuf,
         tracked: &TrackedBaseline<Self>,
         reader: DocumentReader,
-        limits: BaselineLimits,
     ) -> BoxFuture<'static, (DocumentReader, ReadResult)> {
         let (path, files) = (path.clone(), tracked.state.found.clone().unwrap_or_default());
         let namespace = self.settings.namespace.clone();
         let decode = move |reader: &mut DocumentReader, scopes: &KindScopes| {
-            let decoder = reader.start(scopes, &limits);
-            Ok(decode_files(&path, &files, &namespace, decoder, &limits)?)
+            Ok(decode_files(&path, &files, &namespace, reader, scopes))
         };
-        let (scopes, slots) = (self.scopes.clone(), self.slots.clone());
-        let size: u64 = tracked.state.found.iter().flat_map(BTreeMap::values).map(|file| file.length).sum();
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        async move { decode_documents(reader, &scopes, &slots, size, decode).await }.boxed()
+        let scopes = self.scopes.clone();
+        async move { decode_documents(reader, &scopes, decode).await }.boxed()
     }
 
     fn finish_read(&mut self, path: &PathBuf, tracked: &mut TrackedBaseline<Self>, result: ReadResult) {
-        let mut decoded = match result {
-            Ok(decoded) => decoded,
-            Err(ReadFailure::TooLarge(limit)) => {
-                tracked.state.decoded.clone_from(&tracked.state.found);
-                return tracked.set_too_large(format_args!("manifests in {}", path.display()), limit);
-            }
-            Err(_) => {
-                let message = format!("cannot read manifests in {}: decoding failed", path.display());
-                return tracked.set_fault(BaselineFault::Unreadable, message);
-            }
+        let Ok(mut decoded) = result else {
+            return tracked.set_fault(
+                BaselineFault::Unreadable,
+                format!("cannot read manifests in {}: decoding failed", path.display()),
+            );
         };
         tracked.state.decoded.clone_from(&tracked.state.found);
         tracked.log_skipped(&decoded);
@@ -179,18 +168,18 @@ fn decode_files(
     path: &Path,
     files: &ManifestFiles,
     default_namespace: &str,
-    mut decoder: DocumentDecoder<'_>,
-    limits: &BaselineLimits,
-) -> Result<DecodedBaseline, LimitExceeded> {
-    let mut remaining = limits.inflated_bytes as u64;
-    let mut unreadable = Vec::new();
+    reader: &mut DocumentReader,
+    scopes: &KindScopes,
+) -> DecodedBaseline {
+    let mut remaining = MAX_TOTAL_SIZE;
+    let (mut texts, mut unreadable) = (Vec::new(), Vec::new());
     for (relative_path, version) in files {
         let address = relative_path.display().to_string();
         let file = if path.is_dir() { path.join(relative_path) } else { path.to_owned() };
-        remaining = remaining.checked_sub(version.length).ok_or(limits.inflated_exceeded())?;
-        match read_text(&file, limits.text_bytes as u64) {
+        match read_text(&file, MAX_FILE_SIZE.min(remaining)) {
             Ok(text) => {
-                decoder.add(&ManifestText { text: &text, default_namespace, address: Some(&address) })?;
+                remaining = remaining.saturating_sub(version.length);
+                texts.push((address, text));
             }
             Err(_) => unreadable.push(SkippedResource {
                 address: address.into(),
@@ -199,7 +188,9 @@ fn decode_files(
             }),
         }
     }
-    let DecodedDocuments { objects, mut skipped } = decoder.finish();
+    let texts =
+        texts.iter().map(|(address, text)| ManifestText { text, default_namespace, address: Some(address) });
+    let DecodedDocuments { objects, mut skipped } = reader.read(texts, scopes);
     skipped.extend(unreadable);
     let version = BaselineVersion {
         serial: 0,
@@ -208,7 +199,7 @@ fn decode_files(
         written: files.values().filter_map(FileVersion::modified).max(),
         chart: None,
     };
-    Ok(DecodedBaseline::new(version, objects, skipped, None))
+    DecodedBaseline::new(version, objects, skipped, None)
 }
 
 fn read_text(path: &Path, limit: u64) -> io::Result<String> {
