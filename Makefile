@@ -27,7 +27,7 @@ test: lint test-fast test-cluster ## run lint, test-fast and test-cluster
 lint: ## check the format and run clippy
 	cargo fmt --check
 	cargo clippy --all-targets --quiet -- -D warnings
-	cargo clippy --test cluster --test real --quiet -- -D warnings
+	cargo clippy --test cluster --test chaos --test real --quiet -- -D warnings
 
 .PHONY: test-fast
 test-fast: ## run the tests without a cluster
@@ -199,6 +199,23 @@ FUZZ_CASES ?= 1000000
 .PHONY: fuzz
 fuzz: ## FUZZ_CASES=…: mutate inputs of every parser; fails on a panic, on a case over 1 s, and on one over 64 MiB
 	FUZZ_CASES=$(FUZZ_CASES) cargo test --profile fuzz --test fuzz -- --nocapture
+
+run_chaos = CHAOS_EXPORTER=$(CURDIR)/target/release/drift-exporter cargo test --quiet --test chaos
+
+.PHONY: chaos
+chaos: ## CHAOS_ROWS=…: faults, hostile input and load with their bounds, half an hour; prints a table
+	parts/build $(CLUSTER_PARTS) >/dev/null
+	cargo build --quiet --release
+	$(run_chaos)
+
+.PHONY: chaos-quick
+chaos-quick: ## the short form of chaos, at most 4 minutes
+	@if $(HAVE_ASSETS) || $(call can_have,$(CLUSTER_PARTS)); then \
+	  cargo build --quiet --release; \
+	  CHAOS_QUICK=1 $(run_chaos); \
+	else \
+	  $(skipped) "the rows of chaos. They need Go to build etcd and kube-apiserver, or KUBEBUILDER_ASSETS."; \
+	fi
 
 .PHONY: bench-quick
 bench-quick: ## instruction counts on fixed inputs; fails if a row needs over 5 % more than its committed baseline

@@ -12,8 +12,8 @@ use drift_exporter::{
     server::{Auth, BlockingPool, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
     sources::terraform::decode,
     types::{
-        Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, RedactionKey, RedactionPolicy,
-        Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
+        Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, RedactionKey,
+        RedactionPolicy, Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{DecodeConfig, Decoded, ObjectDecoder},
 };
@@ -130,6 +130,7 @@ fn baseline(count: usize) -> Baseline {
         fault: None,
         lock: None,
         this_cluster: false,
+        authority: Authority::Cluster,
     }
 }
 

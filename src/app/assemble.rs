@@ -17,7 +17,7 @@ use crate::{
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
     event::Event,
     server::{BlockingPool, EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
-    sources::{SourceContext, helm, manifest, terraform},
+    sources::{DecodeSlots, SourceContext, helm, manifest, terraform},
     types::Clock,
     watch::{PlannedWatches, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
 };
@@ -125,6 +125,7 @@ impl SourceReaders {
         config: &watch::Receiver<Arc<RuntimeConfig>>,
         events: &mpsc::Sender<Event>,
     ) -> Self {
+        let decode_slots = DecodeSlots::default();
         let context = || SourceContext {
             client: deps.client.clone(),
             config: config.clone(),
@@ -132,6 +133,7 @@ impl SourceReaders {
             declarations: watch::Sender::default(),
             clock: deps.clock.clone(),
             watch_mode: deps.timing.mode,
+            decode_slots: decode_slots.clone(),
             key: deps.redaction_key.clone(),
         };
         Self { terraform: context(), helm: context(), manifest: context() }

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::{AppError, ExporterDeps, Listeners, events::TransitionFollower, start, telemetry::LogHandle};
 use crate::{
     config::Settings,
-    demo::{Shop, StatusError, StoryEvent, play_story, router, run_deployment_controller},
+    demo::{STATE_NAMESPACE, Shop, StatusError, StoryEvent, play_story, router, run_deployment_controller},
     engine::{EpisodeChange, Transition},
     server::{Auth, ServerLimits, serve},
     sources::terraform::random_key,
-    types::{Clock, Scope, Source, WantedKind},
+    types::{Clock, Scope, Source, TrustedNamespaces, WantedKind},
     watch::{ClusterConnection, ConnectError, WatcherConfig, client_from},
 };
 
@@ -58,7 +58,8 @@ pub enum DemoError {
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let Demo { page, connections, speed, log, clock, stop } = demo;
     let sources = vec![Source::Annotation, Source::Terraform, Source::Helm, Source::LastApplied];
-    let settings = Settings { sources, kinds: watched_kinds(), ..Settings::default() };
+    let mut settings = Settings { sources, kinds: watched_kinds(), ..Settings::default() };
+    settings.trust(&TrustedNamespaces::new([STATE_NAMESPACE]));
     let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
     let api = TcpListener::bind("127.0.0.1:0").await.map_err(DemoError::Listen)?;
     let api_address = api.local_addr().map_err(DemoError::Listen)?;

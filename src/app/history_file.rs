@@ -1,19 +1,23 @@
-//! The history file: one transition as JSON per line, so that the history survives a restart.
+//! The history file: one transition or corroboration as JSON per line, so that both survive a restart.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, ErrorKind, Write as _},
     path::{Path, PathBuf},
 };
 
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::engine::{History, SnapshotReader, Transition};
+use crate::engine::{Corroboration, Corroborations, History, SnapshotReader, Transition};
 
 /// The file is truncated to this number of lines when it has grown to twice as many.
 const MAX_LINES: usize = 10_000;
+
+/// Every line begins with one of these, so that an incomplete line shows that an exporter wrote it.
+const LINE_STARTS: [&[u8]; 2] = [b"{\"sequence\":", b"{\"corroborated_release\":"];
 
 /// No history file is larger than this.
 const MAX_BYTES: u64 = 256 << 20;
@@ -44,14 +48,17 @@ pub(super) struct HistoryFile {
     lines: usize,
     /// The sequence number of the newest transition in the file.
     written: u64,
+    /// The corroborations in the file.
+    corroborations: Corroborations,
 }
 
 impl HistoryFile {
-    /// Reads the history of an earlier run, and opens the file for appending. Invalid lines are dropped, but
-    /// a file without any valid line belongs to another program and is an error.
+    /// Reads the history of an earlier run, and opens the file for appending. Lines that a crash left incomplete are dropped, but
+    /// a file without any line of an exporter belongs to another program and is an error.
     pub(super) fn open(path: &Path) -> Result<(History, Self), HistoryFileError> {
         let mut transitions: VecDeque<Transition> = VecDeque::new();
-        let mut invalid = 0_usize;
+        let mut corroborations: HashSet<Corroboration> = HashSet::new();
+        let (mut invalid, mut has_own, mut has_foreign) = (0_usize, false, false);
         // Checked before the file is opened: opening a named pipe waits for a writer.
         match fs::metadata(path) {
             Ok(metadata) if !metadata.is_file() || metadata.len() > MAX_BYTES => {
@@ -61,10 +68,18 @@ impl HistoryFile {
                 let file = File::open(path)?;
                 file.try_lock_shared().map_err(|_| HistoryFileError::InUse)?;
                 for line in BufReader::new(file).split(b'\n') {
-                    match serde_json::from_slice(&line?) {
+                    let line = line?;
+                    match serde_json::from_slice(&line) {
                         Ok(transition) => transitions.push_back(transition),
-                        Err(_) => invalid += 1,
+                        Err(_) => match serde_json::from_slice(&line) {
+                            Ok(corroboration) => drop(corroborations.insert(corroboration)),
+                            Err(_) => invalid += 1,
+                        },
                     }
+                    let text = without_zeros(&line);
+                    let is_own = LINE_STARTS.iter().any(|start| text.starts_with(start));
+                    has_own |= is_own;
+                    has_foreign |= !is_own && !LINE_STARTS.iter().any(|start| start.starts_with(text));
                     if transitions.len() > MAX_LINES {
                         transitions.pop_front();
                     }
@@ -73,17 +88,19 @@ impl HistoryFile {
             Err(error) if error.kind() == ErrorKind::NotFound => check_directory(path)?,
             Err(error) => return Err(error.into()),
         }
-        if invalid > 0 && transitions.is_empty() {
-            return Err(HistoryFileError::Foreign);
-        }
         if invalid > 0 {
-            warn!(path = %path.display(), invalid, "Dropped invalid lines of the history file.");
+            if has_foreign && !has_own {
+                return Err(HistoryFileError::Foreign);
+            }
+            warn!(path = %path.display(), invalid, "Dropped incomplete lines of the history file.");
         }
         let lines = transitions.len();
-        let history = History::restore(transitions);
+        let mut history = History::restore(transitions);
+        history.corroborations = corroborations.into_iter().collect();
         let file = Some(rewrite(path, &history)?);
         let written = history.last_sequence();
-        Ok((history, Self { path: path.to_owned(), file, lines, written }))
+        let corroborations = history.corroborations.clone();
+        Ok((history, Self { path: path.to_owned(), file, lines, written, corroborations }))
     }
 
     /// Appends new transitions until `stop` is cancelled; the last ones are written even then.
@@ -105,10 +122,21 @@ impl HistoryFile {
 
     fn append(&mut self, history: &History) -> Result<(), HistoryFileError> {
         let new: Vec<&Transition> = history.after(self.written).map(|transition| &**transition).collect();
-        let Some(last) = new.last().map(|transition| transition.sequence) else { return Ok(()) };
+        let corroborations = &history.corroborations;
+        let is_new = |corroboration: &&Corroboration| !self.corroborations.contains(corroboration);
+        let (mut added, mut removed) = (Vec::new(), false);
+        if !corroborations.is_same(&self.corroborations) {
+            added.extend(corroborations.iter().filter(is_new));
+            removed = self.corroborations.iter().any(|known| !corroborations.contains(known));
+        }
+        if new.is_empty() && added.is_empty() && !removed {
+            return Ok(());
+        }
         match self.file.take() {
-            Some(mut file) if self.lines + new.len() <= 2 * MAX_LINES => {
-                file.write_all(&to_lines(new.iter().copied())?)?;
+            Some(mut file) if self.lines + new.len() <= 2 * MAX_LINES && !removed => {
+                let mut lines = to_lines(new.iter().copied())?;
+                lines.extend(to_lines(added.into_iter())?);
+                file.write_all(&lines)?;
                 self.file = Some(file);
                 self.lines += new.len();
             }
@@ -117,9 +145,17 @@ impl HistoryFile {
                 self.lines = history.newest_first().count();
             }
         }
-        self.written = last;
+        self.written = history.last_sequence();
+        self.corroborations = corroborations.clone();
         Ok(())
     }
+}
+
+/// A crash may leave zeros where a file was extended and not written yet.
+fn without_zeros(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|byte| *byte != 0).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| *byte != 0).map_or(start, |last| last + 1);
+    &line[start..end]
 }
 
 /// Writes the whole history to a new file, and renames it: a crash leaves either the old or the new file.
@@ -127,6 +163,7 @@ fn rewrite(path: &Path, history: &History) -> Result<File, HistoryFileError> {
     let new_path = path.with_added_extension("new");
     let mut file = File::create(&new_path)?;
     file.write_all(&to_lines(history.after(0).map(|transition| &**transition))?)?;
+    file.write_all(&to_lines(history.corroborations.iter())?)?;
     file.sync_all()?;
     fs::rename(&new_path, path)?;
     let file = OpenOptions::new().append(true).open(path)?;
@@ -134,10 +171,10 @@ fn rewrite(path: &Path, history: &History) -> Result<File, HistoryFileError> {
     Ok(file)
 }
 
-fn to_lines<'a>(transitions: impl Iterator<Item = &'a Transition>) -> io::Result<Vec<u8>> {
+fn to_lines<'a, T: Serialize + 'a>(records: impl Iterator<Item = &'a T>) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
-    for transition in transitions {
-        serde_json::to_writer(&mut lines, transition)?;
+    for record in records {
+        serde_json::to_writer(&mut lines, record)?;
         lines.push(b'\n');
     }
     Ok(lines)
@@ -157,7 +194,8 @@ fn check_directory(path: &Path) -> Result<(), HistoryFileError> {
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
-    use super::{History, HistoryFile, Transition};
+    use super::{Corroboration, History, HistoryFile, Transition};
+    use crate::types::{HelmRelease, Kind, ObjectKey};
 
     const LINE: &str = r#"{"sequence":7,"time":"2026-01-01T00:00:00Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"in_sync","to":"drifted","reason":null,"episode":null}"#;
 
@@ -181,12 +219,67 @@ mod tests {
     }
 
     #[test]
+    fn restart_restores_corroborations_and_removed_ones_are_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let corroboration = |name: &str| Corroboration {
+            release: HelmRelease { namespace: "ops".into(), name: "web".into() },
+            key: ObjectKey::new(Kind::service(), "shop", name),
+        };
+        let with = |names: &[&str], last| {
+            let mut history = history(last);
+            history.corroborations = names.iter().map(|name| corroboration(name)).collect();
+            history
+        };
+        let restored = || {
+            let (history, _) = HistoryFile::open(&path).unwrap();
+            let mut names: Vec<String> =
+                history.corroborations.iter().map(|known| known.key.name.to_string()).collect();
+            names.sort();
+            (names, history.last_sequence())
+        };
+        let (_, mut file) = HistoryFile::open(&path).unwrap();
+        file.append(&with(&["a"], 0)).unwrap();
+        file.append(&with(&["a", "b"], 2)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4, "each is written once");
+        drop(file);
+        assert_eq!(restored(), (vec!["a".to_owned(), "b".to_owned()], 2));
+        let (_, mut file) = HistoryFile::open(&path).unwrap();
+        file.append(&with(&["b"], 3)).unwrap();
+        drop(file);
+        assert_eq!(restored(), (vec!["b".to_owned()], 3));
+        let text = fs::read_to_string(&path).unwrap();
+        let line = text.lines().find(|line| line.contains("corroborated")).unwrap();
+        assert!(line.contains(r#""corroborated_release":{"namespace":"ops","name":"web"}"#), "{line}");
+    }
+
+    #[test]
+    fn file_that_ends_or_has_zeros_anywhere_is_repaired() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let lines = format!("{LINE}\n{}\n", LINE.replace(":7,", ":8,"));
+        for end in 0..=lines.len() {
+            let complete = lines[..end].matches('\n').count();
+            let (cut, zeros) = (&lines.as_bytes()[..end], vec![0; lines.len() - end]);
+            for content in [cut.to_vec(), [cut, &zeros].concat(), [cut, &zeros, lines.as_bytes()].concat()] {
+                fs::write(&path, &content).unwrap();
+                let (restored, _) = HistoryFile::open(&path).unwrap_or_else(|error| panic!("{end}: {error}"));
+                assert!(restored.newest_first().count() >= complete, "{end}");
+                let repaired = fs::read_to_string(&path).unwrap();
+                assert!(repaired.lines().all(|line| line.ends_with('}')), "{end}: {repaired}");
+            }
+        }
+    }
+
+    #[test]
     fn foreign_and_locked_files_are_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes");
-        fs::write(&path, "dear diary\n").unwrap();
-        assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("left as it is"));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "dear diary\n");
+        for text in ["dear diary\n\n", "{\n  \"level\": 1\n}\n", "\0\0ELF"] {
+            fs::write(&path, text).unwrap();
+            assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("left as it is"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
         let device = folder.path().join("device");
         symlink("/dev/null", &device).unwrap();
         for odd in [&*device, folder.path()] {

@@ -122,7 +122,7 @@ fn start(mut deps: ExporterDeps, listeners: Listeners) -> Result<RunningExporter
         info!(%address, "Serving /metrics.");
     }
     if let Some(health) = health {
-        spawn_health(health, exposed.clone(), deps.stop.clone())?;
+        spawn_health(health, exposed.clone())?;
     }
     let ingest = spawn_ingest(ingest.run())?;
     let followers = spawn_followers(&deps, &exposed.state, last_sequence, file);
@@ -170,12 +170,10 @@ fn spawn_ingest(
     Ok(ended)
 }
 
-/// Answers probes on a thread of their own. They are plain HTTP, because the kubelet verifies no certificate.
-fn spawn_health(
-    listener: TcpListener,
-    exposed: Arc<Exposed>,
-    stop: CancellationToken,
-) -> Result<(), AppError> {
+/// Answers probes on a thread of their own. They are plain HTTP, because the kubelet verifies no certificate. The thread ends with
+/// the process, so that `/readyz` is 503 while running requests finish.
+fn spawn_health(listener: TcpListener, exposed: Arc<Exposed>) -> Result<(), AppError> {
+    let stop = CancellationToken::new();
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /livez and /readyz.");
     }

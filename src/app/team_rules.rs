@@ -11,7 +11,9 @@ use tokio::{
 };
 
 use crate::{
-    config::{ConfigProblem, RuntimeConfig, Settings, TeamRulesSettings, read_yaml},
+    config::{
+        ConfigProblem, LimitExceeded, NamespaceLimits, RuntimeConfig, Settings, TeamRulesSettings, read_yaml,
+    },
     rules::{RuleConfig, RuleProblem, RuleSet, RuleSpec, TeamRules},
     types::{DownReason, Scope},
     watch::{ApiError, config_changed, request_with_timeout},
@@ -23,8 +25,8 @@ const LIST_INTERVAL: Duration = Duration::from_secs(5);
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const RULES_KEY: &str = "rules.yaml";
-/// The most team rules in one namespace: each costs a series, and time for every difference.
-const MAX_RULES: usize = 200;
+/// A ConfigMap has up to 1 MiB, and is in memory as JSON and as a text.
+const PAGE_SIZE: u32 = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TeamConfig {
@@ -58,6 +60,8 @@ enum ConfigMapError {
     NoRules,
     #[error("{RULES_KEY}: {0}")]
     Yaml(#[source] ConfigProblem),
+    #[error("{RULES_KEY}: {0}")]
+    TooLarge(#[source] LimitExceeded),
 }
 
 /// Reads the rules that teams keep in ConfigMaps in their namespaces.
@@ -112,18 +116,18 @@ impl TeamRuleReader {
     async fn read(&self, settings: &Settings, from: &TeamRulesSettings) -> TeamConfig {
         let previous = self.teams.borrow().clone();
         let mut teams = TeamConfig::default();
-        let selector = ListParams::default().labels(&from.selector.to_string());
+        let selector = from.selector.to_string();
         for namespace in list_namespaces(&from.scope.within(&settings.scope())) {
             let api: Api<ConfigMap> = match namespace {
                 Some(name) => Api::namespaced(self.client.clone(), name),
                 None => Api::all(self.client.clone()),
             };
-            let error = match request_with_timeout(LIST_TIMEOUT, api.list(&selector)).await {
-                Ok(list) => {
-                    teams.add(list.items, &previous);
-                    continue;
-                }
-                Err(error) => error,
+            let mut listed = TeamConfig::default();
+            let Err(error) = listed.add_all(&api, &selector, &previous, &settings.limits.namespace).await
+            else {
+                teams.config_maps.append(&mut listed.config_maps);
+                teams.problems.append(&mut listed.problems);
+                continue;
             };
             teams.problems.push(list_problem(namespace, &error));
             let is_listed =
@@ -135,28 +139,58 @@ impl TeamRuleReader {
 }
 
 impl TeamConfig {
-    /// Adds ConfigMaps, ordered by name. An invalid one keeps its previous rules.
-    fn add(&mut self, config_maps: Vec<ConfigMap>, previous: &Self) {
-        let mut parsed: Vec<TeamConfigMap> = Vec::new();
+    /// Lists ConfigMaps page by page, so that few texts are in memory at once.
+    async fn add_all(
+        &mut self,
+        api: &Api<ConfigMap>,
+        selector: &str,
+        previous: &Self,
+        limits: &NamespaceLimits,
+    ) -> Result<(), ApiError> {
+        let mut params = ListParams::default().labels(selector).limit(PAGE_SIZE);
+        loop {
+            let page = request_with_timeout(LIST_TIMEOUT, api.list(&params)).await?;
+            self.add(page.items, previous, limits);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+        self.config_maps.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    /// Adds ConfigMaps. An invalid one keeps its previous rules.
+    fn add(&mut self, config_maps: Vec<ConfigMap>, previous: &Self, limits: &NamespaceLimits) {
         for config_map in config_maps {
             let text = |value: Option<String>| value.unwrap_or_default().into();
             let metadata = config_map.metadata;
             let name = ConfigMapName { namespace: text(metadata.namespace), name: text(metadata.name) };
             let rules = match config_map.data.as_ref().and_then(|data| data.get(RULES_KEY)) {
-                Some(text) => read_yaml(text).map_err(ConfigMapError::Yaml),
+                Some(text) => read_rules(text, limits),
                 None => Err(ConfigMapError::NoRules),
             };
             match rules {
-                Ok(rules) => parsed.push(TeamConfigMap { name, rules }),
+                Ok(rules) => self.config_maps.push(TeamConfigMap { name, rules }),
                 Err(error) => {
                     self.problems.push(format!("{name}: {error}"));
-                    parsed.extend(previous.config_maps.iter().find(|known| known.name == name).cloned());
+                    let known = previous.config_maps.iter().find(|known| known.name == name);
+                    self.config_maps.extend(known.cloned());
                 }
             }
         }
-        parsed.sort_by(|a, b| a.name.cmp(&b.name));
-        self.config_maps.extend(parsed);
     }
+}
+
+fn read_rules(text: &str, limits: &NamespaceLimits) -> Result<Vec<RuleSpec>, ConfigMapError> {
+    if text.len() > limits.rule_bytes {
+        return Err(ConfigMapError::TooLarge(limits.rule_bytes_exceeded()));
+    }
+    let rules: Vec<RuleSpec> = read_yaml(text).map_err(ConfigMapError::Yaml)?;
+    if rules.len() > limits.rules {
+        return Err(ConfigMapError::TooLarge(limits.rules_exceeded()));
+    }
+    Ok(rules)
 }
 
 fn list_problem(namespace: Option<&str>, error: &ApiError) -> String {
@@ -228,12 +262,13 @@ impl RuleCompiler {
             let same_namespace: Vec<TeamRules> =
                 rules.iter().filter(|team| team.namespace == *namespace).cloned().collect();
             let new = TeamRules { namespace: namespace.clone(), rules: config_map.rules.clone() };
-            let valid = match validate_team(&same_namespace, &new) {
+            let limits = &settings.limits.namespace;
+            let valid = match validate_team(&same_namespace, &new, limits) {
                 Ok(()) => Some(new),
                 Err(errors) => {
                     problems.extend(errors.into_iter().map(|error| format!("{}: {error}", config_map.name)));
                     let last = self.valid_teams.remove(&config_map.name);
-                    last.filter(|last| validate_team(&same_namespace, last).is_ok())
+                    last.filter(|last| validate_team(&same_namespace, last, limits).is_ok())
                 }
             };
             if let Some(valid) = valid {
@@ -278,18 +313,22 @@ fn send_if_changed<T: PartialEq>(output: &watch::Sender<Arc<T>>, value: T) {
 
 #[derive(Debug, thiserror::Error)]
 enum TeamRulesError {
-    #[error("{count} rules in one namespace are too many; at most {MAX_RULES} are allowed")]
-    TooMany { count: usize },
+    #[error("{0}")]
+    TooMany(#[source] LimitExceeded),
     #[error("{0}")]
     Rule(#[source] RuleProblem),
 }
 
 /// Validates the rules of one ConfigMap together with others of the same namespace. Rules of other namespaces
 /// cannot conflict with them.
-fn validate_team(same_namespace: &[TeamRules], new: &TeamRules) -> Result<(), Vec<TeamRulesError>> {
+fn validate_team(
+    same_namespace: &[TeamRules],
+    new: &TeamRules,
+    limits: &NamespaceLimits,
+) -> Result<(), Vec<TeamRulesError>> {
     let count = same_namespace.iter().chain([new]).map(|team| team.rules.len()).sum::<usize>();
-    if count > MAX_RULES {
-        return Err(vec![TeamRulesError::TooMany { count }]);
+    if count > limits.rules {
+        return Err(vec![TeamRulesError::TooMany(limits.rules_exceeded())]);
     }
     let teams = same_namespace.iter().chain([new]).cloned().collect();
     match RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }) {

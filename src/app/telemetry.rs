@@ -1,7 +1,7 @@
 //! Logging: to standard error as text or JSON, and the last lines in memory for the page.
 
 use std::{
-    fmt::{Debug, Write as _},
+    fmt::{Debug, Write},
     io::IsTerminal as _,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -12,8 +12,12 @@ use tracing::{
 };
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
+    field::MakeExt as _,
     filter::dynamic_filter_fn,
-    fmt,
+    fmt::{
+        self,
+        format::{self, FormatFields, Writer},
+    },
     layer::{Context, SubscriberExt as _},
     reload,
     util::SubscriberInitExt as _,
@@ -66,11 +70,42 @@ pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, AppError> 
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let stderr = fmt::layer().with_writer(std::io::stderr);
     let stderr = match format {
-        LogFormat::Text => stderr.with_ansi(colour).boxed(),
+        LogFormat::Text => stderr.with_ansi(colour).fmt_fields(escaped_fields()).boxed(),
         LogFormat::Json => stderr.json().flatten_event(true).boxed(),
     };
     registry.with(stderr.with_filter(stderr_filter)).try_init()?;
     Ok(LogHandle { filter: Some(handle), stderr_level, lines })
+}
+
+/// The fields of a line of text. Control characters in them could forge other lines, or control a terminal.
+fn escaped_fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
+    let write_field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| match field.name() {
+        "message" => write!(Escaped(writer), "{value:?}"),
+        name => {
+            write!(writer, "{name}=")?;
+            write!(Escaped(writer), "{value:?}")
+        }
+    };
+    format::debug_fn(write_field).delimited(" ")
+}
+
+/// Writes control characters as escapes: `\n`, `\u{1b}`.
+struct Escaped<W>(W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for part in text.split_inclusive(is_control) {
+            let plain = part.trim_end_matches(is_control);
+            self.0.write_str(plain)?;
+            part[plain.len()..].chars().try_for_each(|c| write!(self.0, "{}", c.escape_default()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Includes the characters that change the direction of text.
+fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Restricts kube and hyper: kube logs whole response bodies on some errors, and those may contain Secrets.
@@ -111,8 +146,8 @@ impl Visit for LineVisitor {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let written = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, " {name}={value:?}"),
+            "message" => write!(Escaped(&mut self.message), "{value:?}"),
+            name => write!(Escaped(&mut self.fields), " {name}={value:?}"),
         };
         written.expect("writing to a string cannot fail");
     }
@@ -125,5 +160,50 @@ fn log_level(level: Level) -> LogLevel {
         Level::INFO => LogLevel::Info,
         Level::DEBUG => LogLevel::Debug,
         Level::TRACE => LogLevel::Trace,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use super::{escaped_fields, fmt};
+
+    #[derive(Clone, Default)]
+    struct Output(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Output {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn text_log_escapes_control_characters() {
+        let output = Output::default();
+        let writer = output.clone();
+        let subscriber = fmt::Subscriber::builder()
+            .with_ansi(false)
+            .fmt_fields(escaped_fields())
+            .with_writer(move || writer.clone())
+            .finish();
+        let forged = "refused\n2026-01-01T00:00:00Z  INFO all is well\u{1b}[2J\u{9b}1m\u{202e}";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(reason = %forged, text = forged, "cannot list: {forged}");
+        });
+        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let has_control = text.trim_end().chars().any(super::is_control);
+        assert!(!has_control, "{text:?}");
+        assert!(text.contains("cannot list: refused\\n2026"), "{text}");
+        assert!(text.contains("reason=refused\\n2026"), "{text}");
     }
 }

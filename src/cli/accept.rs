@@ -60,6 +60,9 @@ fn why_nothing_differs(explained: &ObjectView<'static>) -> NothingToAccept {
         let reason = unknown.unknown_reason().unwrap_or_default();
         return NothingToAccept::NotCompared { object, baseline: unknown.source.to_string(), reason };
     }
+    if declared().next().is_none() && explained.claims.iter().any(ClaimView::is_untrusted) {
+        return NothingToAccept::Untrusted { object };
+    }
     if declared().next().is_none() {
         return NothingToAccept::NotDeclared { object };
     }

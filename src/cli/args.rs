@@ -16,7 +16,7 @@ use crate::{
     config::{LogLevel, Overrides, ShownResources},
     diff::Algorithm,
     server::{Auth, WebConfig},
-    types::{Scope, Selector, SelectorError, Source, is_label_prefix, is_namespace},
+    types::{Scope, Selector, SelectorError, Source, TrustedNamespaces, is_label_prefix, is_namespace},
     watch::{ClusterConnection, RequiredPermission},
 };
 
@@ -160,6 +160,25 @@ pub(super) struct ConfigArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct TrustArgs {
+    /// Namespaces whose states and releases may declare objects beyond their own namespace; * for all [default: none].
+    #[arg(
+        long, value_name = "NAME,…", env = "DRIFT_TRUSTED_NAMESPACES", value_delimiter = ',',
+        value_parser = trusted_namespace
+    )]
+    trusted_namespaces: Vec<String>,
+}
+
+impl TrustArgs {
+    /// `None` if no name is given.
+    pub(super) fn namespaces(&self) -> Option<TrustedNamespaces> {
+        let names: Vec<&str> =
+            self.trusted_namespaces.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        (!names.is_empty()).then(|| TrustedNamespaces::new(names))
+    }
+}
+
+#[derive(Debug, Args)]
 pub(super) struct LogArgs {
     /// Least severe messages to log: error, warn, info, debug or trace [default: info, in the demo warn].
     #[arg(long = "log.level", value_name = "LEVEL", env = "DRIFT_LOG_LEVEL", hide_possible_values = true)]
@@ -252,6 +271,8 @@ pub(super) struct ExporterArgs {
     pub(super) cluster: ClusterArgs,
     #[command(flatten, next_help_heading = None::<&str>)]
     pub(super) config: ConfigArgs,
+    #[command(flatten, next_help_heading = None::<&str>)]
+    pub(super) trust: TrustArgs,
 }
 
 #[derive(Debug, Args)]
@@ -423,11 +444,18 @@ pub(super) struct RunArgs {
     /// Where baselines are read from [default: annotation].
     #[arg(long, value_name = "NAME,…", env = "DRIFT_SOURCES", value_delimiter = ',')]
     pub(super) sources: Option<Vec<Source>>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Objects that have series of their own: all that take part, or only those that drift [default: tracked].
     #[arg(long = "metrics.resources", env = "DRIFT_METRICS_RESOURCES")]
     pub(super) resources: Option<ShownResources>,
     /// Most series of single objects; those of drifted objects come first [default: 200000].
-    #[arg(long = "metrics.max-series", value_name = "N", env = "DRIFT_METRICS_MAX_SERIES")]
+    #[arg(
+        long = "metrics.max-series",
+        value_name = "N",
+        env = "DRIFT_METRICS_MAX_SERIES",
+        value_parser = parse_max_series
+    )]
     pub(super) max_series: Option<usize>,
     /// Expose `drift_resource_health`; `=false` where the settings file says true and is not to be heard.
     #[arg(
@@ -442,12 +470,28 @@ pub(super) struct RunArgs {
     pub(super) log: LogArgs,
 }
 
+#[derive(Debug, thiserror::Error)]
+enum MaxSeriesError {
+    #[error("0 would hide every series; want at least 1")]
+    Zero,
+    #[error("want a whole number")]
+    Number(#[source] std::num::ParseIntError),
+}
+
+fn parse_max_series(text: &str) -> Result<usize, MaxSeriesError> {
+    match text.parse().map_err(MaxSeriesError::Number)? {
+        0 => Err(MaxSeriesError::Zero),
+        limit => Ok(limit),
+    }
+}
+
 impl RunArgs {
     /// Options and environment variables take precedence over the settings file.
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
             namespaces: self.permissions.namespaces(),
             sources: self.sources.clone(),
+            trusted_namespaces: self.trust.namespaces(),
             resources: self.resources,
             max_series: self.max_series,
             health: self.health.and_then(|switch| switch.0),
@@ -638,6 +682,14 @@ fn namespace(text: &str) -> Result<String, ArgError> {
         return Err(ArgError::Namespace);
     }
     Ok(name.to_owned())
+}
+
+/// Like `namespace`; `*` is all namespaces.
+fn trusted_namespace(text: &str) -> Result<String, ArgError> {
+    match text.trim() {
+        TrustedNamespaces::ALL => Ok(TrustedNamespaces::ALL.to_owned()),
+        name => namespace(name),
+    }
 }
 
 /// Like `namespace`; `-` selects cluster-scoped objects.

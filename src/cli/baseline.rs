@@ -18,8 +18,9 @@ use super::{
     output::{Console, read_error},
 };
 use crate::{
+    config::BaselineLimits,
     sources::terraform::{
-        INFLATE_LIMIT, InflateReader, PublishedBaseline, ReadError, StateReader, TerraformState, random_key,
+        InflateReader, PublishedBaseline, ReadError, StateReader, TerraformState, random_key,
     },
     types::{BaselineFault, Clock},
 };
@@ -42,11 +43,12 @@ pub(super) enum StateError {
 pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (input, bytes) = open_input(arguments.file.as_deref())?;
     let key = random_key().map_err(CliError::RedactionKey)?;
-    let text = InflateReader::new(bytes, INFLATE_LIMIT);
-    let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
+    let limits = BaselineLimits::of_command();
+    let text = InflateReader::of_state(bytes, u64::MAX, &limits);
+    let state = match text.and_then(|text| StateReader::new(key.clone()).read(text, &limits)) {
         Ok(state) => state,
         Err(ReadError::Io(source)) => return Err(CliError::Read { name: input, source }),
-        Err(ReadError::Invalid(fault)) => return Err(StateError::Unusable { input, fault }.into()),
+        Err(error) => return Err(StateError::Unusable { input, fault: error.into() }.into()),
     };
     let summary = summary(&state);
     if state.objects.is_empty() {
@@ -57,8 +59,9 @@ pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Out
     let published = PublishedBaseline::new(&arguments.name, published_at, key, state);
     let parts = published.write();
     let joined = parts.concat();
-    let read_back = InflateReader::new(&*joined, INFLATE_LIMIT).and_then(InflateReader::read_to_end);
-    if !read_back.is_ok_and(|text| PublishedBaseline::read(&text).as_ref() == Ok(&published)) {
+    let text = InflateReader::of_text(&*joined, u64::MAX, &limits).and_then(InflateReader::read_to_end);
+    let read_back = text.and_then(|text| PublishedBaseline::read(&text, &limits));
+    if !read_back.is_ok_and(|read_back| read_back == published) {
         return Err(StateError::NotEncodable { input }.into());
     }
     let secrets = secrets(&published, parts, arguments);

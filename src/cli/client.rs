@@ -151,6 +151,9 @@ impl Query {
             None => default_settings(&served, &kinds, scope.namespace()),
         };
         let mut gaps = limit_settings(&mut settings, file, &scope, &kinds, &client).await?;
+        if let Some(trusted) = arguments.trust.namespaces() {
+            settings.trust(&trusted);
+        }
         // The user reads the values with their own permissions.
         settings.shown_values = ShownValues::Full;
         let direct = start_in_process(client, settings, mode, console).await?;

@@ -10,8 +10,9 @@ use std::{
 };
 
 use clap::ColorChoice;
-use serde_json::{Map, Value};
-use serde_saphyr::SerializeError;
+use serde::Serialize;
+use serde_json::Value;
+use serde_saphyr::{SerializeError, Tagged};
 use similar::TextDiff;
 
 use super::{
@@ -19,11 +20,13 @@ use super::{
     args::DiffArgs,
     client::{NamespaceScope, Query},
     error::CliError,
-    get::outcome,
+    get::{outcome, untrusted_note},
     output::{Console, block_on, escape_control},
     resources::{ClaimView, ExporterStatus, FetchedClaim, fetch_claims},
 };
-use crate::types::{FieldPath, FieldValue, Segment, ShortText, ValueDigest, VerdictKind, WatchMode};
+use crate::types::{
+    FieldPath, FieldValue, KeyedDigest, Segment, ShortText, ValueDigest, VerdictKind, WatchMode,
+};
 
 pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (rows, outcome) = block_on(fetch(arguments, console))?;
@@ -54,7 +57,8 @@ async fn fetch(
     let (rows, gaps) = fetch_claims(&mut query).await?;
     let status = ExporterStatus::fetch(&query, gaps).await?;
     let outcome = outcome(&query, &rows, &status)?;
-    for line in incomparable(&query, &rows, &status).into_iter().chain(status.gap_summary()) {
+    let lines = incomparable(&query, &rows, &status).into_iter();
+    for line in lines.chain(untrusted_note(&rows)).chain(status.gap_summary()) {
         console.note(line)?;
     }
     Ok((rows, outcome))
@@ -111,8 +115,8 @@ impl ClaimDiff {
         });
         let changed_by = changed_by.unwrap_or_default();
         let fields = claim.differences.iter();
-        let fields = fields.map(|field| (&*field.path, [field.expected_value(), field.actual_value()]));
-        let [declared, live] = both_as_yaml(&fields.collect::<Vec<_>>())?;
+        let declared = as_yaml(fields.clone().map(|field| (&*field.path, field.expected_value())))?;
+        let live = as_yaml(fields.map(|field| (&*field.path, field.actual_value())))?;
         Ok(Self { file_name, declared_by, changed_by, declared, live })
     }
 
@@ -210,6 +214,74 @@ fn shorten_file_name(name: &str) -> String {
     format!("{}.{digest}", &name[..end])
 }
 
+/// One side of a list of differences as YAML.
+fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, FieldValue)>) -> Result<String, SerializeError> {
+    let mut object = FieldTree::default();
+    for (path, value) in fields {
+        match path.parse::<FieldPath>() {
+            Ok(parsed) => object.insert(parsed.segments(), &value),
+            Err(_) => object.insert(&[Segment::Field(path.into())], &value),
+        }
+    }
+    object.into_yaml().map_or_else(|| Ok(String::new()), |yaml| serde_saphyr::to_string(&yaml))
+}
+
+/// Redacted values have a tag. A plain value cannot have one: the serializer quotes strings that look like it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Yaml {
+    Scalar(Value),
+    Redacted(Tagged<String>),
+    List(Vec<Self>),
+    Object(BTreeMap<String, Self>),
+}
+
+impl Yaml {
+    fn new(value: &FieldValue) -> Option<Self> {
+        Some(match value {
+            FieldValue::Absent => return None,
+            FieldValue::Null => Self::Scalar(Value::Null),
+            FieldValue::Text(text) => Self::text(text),
+            FieldValue::Json(json) => match serde_json::from_str(json) {
+                Ok(json) => Self::from_json(json, &Self::text),
+                Err(_) => Self::text(json),
+            },
+            FieldValue::Redacted(digest) => Self::redacted(&digest.to_string()),
+            FieldValue::PartlyRedacted(json) => match serde_json::from_str(json) {
+                Ok(json) => Self::from_json(json, &Self::text_or_digest),
+                Err(_) => Self::redacted(json),
+            },
+        })
+    }
+
+    fn text(text: &str) -> Self {
+        Self::Scalar(text.into())
+    }
+
+    fn redacted(text: &str) -> Self {
+        Self::Redacted(Tagged(text.to_owned(), Some("!redacted".to_owned())))
+    }
+
+    /// A string where no plain one looks like a digest: in a partly redacted value, or a key in a path.
+    fn text_or_digest(text: &str) -> Self {
+        if KeyedDigest::parse(text).is_some() { Self::redacted(text) } else { Self::text(text) }
+    }
+
+    fn from_json(json: Value, string: &impl Fn(&str) -> Self) -> Self {
+        match json {
+            Value::String(text) => string(&text),
+            Value::Array(list) => {
+                Self::List(list.into_iter().map(|element| Self::from_json(element, string)).collect())
+            }
+            Value::Object(members) => {
+                let member = |(name, member)| (name, Self::from_json(member, string));
+                Self::Object(members.into_iter().map(member).collect())
+            }
+            scalar @ (Value::Null | Value::Bool(_) | Value::Number(_)) => Self::Scalar(scalar),
+        }
+    }
+}
+
 /// Merge keys of a list element and their values.
 type ElementKeys = Box<[(ShortText, ShortText)]>;
 
@@ -217,67 +289,36 @@ type ElementKeys = Box<[(ShortText, ShortText)]>;
 #[derive(Default)]
 struct FieldTree {
     /// Set only if there are no fields and elements.
-    value: Option<Value>,
+    value: Option<Yaml>,
     fields: BTreeMap<String, Self>,
     elements: Vec<(ElementKeys, Self)>,
-}
-
-/// Both sides of a list of differences as YAML.
-fn both_as_yaml(fields: &[(&str, [FieldValue; 2])]) -> Result<[String; 2], SerializeError> {
-    let side = |index: usize, parser: fn(&[Segment]) -> ParseValue| {
-        as_yaml(fields.iter().map(|(path, values)| (*path, &values[index])), parser)
-    };
-    let [declared, live] = [side(0, parser_for)?, side(1, parser_for)?];
-    if declared != live {
-        return Ok([declared, live]);
-    }
-    // Values that differ only in their notation, such as the order of JSON members.
-    Ok([side(0, |_| parse_string)?, side(1, |_| parse_string)?])
-}
-
-fn as_yaml<'a>(
-    fields: impl IntoIterator<Item = (&'a str, &'a FieldValue)>,
-    parser_for: fn(&[Segment]) -> ParseValue,
-) -> Result<String, SerializeError> {
-    let mut object = FieldTree::default();
-    for (path, value) in fields {
-        match path.parse::<FieldPath>() {
-            Ok(parsed) => object.insert(parsed.segments(), value, parser_for(parsed.segments())),
-            Err(_) => object.insert(&[Segment::Field(path.into())], value, parser_for(&[])),
-        }
-    }
-    match object.into_value() {
-        Some(value) => serde_saphyr::to_string(&value),
-        None => Ok(String::new()),
-    }
+    /// Whether it is a list element that lacks one of its merge keys, so that this side does not have the element.
+    lacks_key: bool,
 }
 
 impl FieldTree {
-    fn insert(&mut self, path: &[Segment], value: &FieldValue, parse: ParseValue) {
+    fn insert(&mut self, path: &[Segment], value: &FieldValue) {
         let Some((first, rest)) = path.split_first() else {
-            match value {
-                // A removed and an added element may have the same path; an absent value does not overwrite the other one.
-                FieldValue::Absent => {}
-                FieldValue::Null => self.value = Some(Value::Null),
-                FieldValue::Plain(text) | FieldValue::PartlyRedacted(text) => self.value = Some(parse(text)),
-                FieldValue::Redacted(digest) => self.value = Some(digest.to_string().into()),
+            // A removed and an added element may have the same path; an absent value does not overwrite the other one.
+            if let Some(value) = Yaml::new(value) {
+                self.value = Some(value);
             }
             return;
         };
         match first {
-            Segment::Field(name) => {
-                self.fields.entry(name.to_string()).or_default().insert(rest, value, parse);
-            }
+            Segment::Field(name) => self.fields.entry(name.to_string()).or_default().insert(rest, value),
             // A field, because the preceding elements are not shown.
             Segment::Index(index) => {
-                self.fields.entry(format!("[{index}]")).or_default().insert(rest, value, parse);
+                self.fields.entry(format!("[{index}]")).or_default().insert(rest, value);
             }
-            Segment::Value(_) if *value == FieldValue::Absent => {}
-            Segment::Value(member) => {
-                let element = self.element(&[("".into(), member.clone())]);
-                element.insert(&[], &FieldValue::Plain((&**member).into()), parse);
+            Segment::Value(member) => self.element(&[("".into(), member.clone())]).insert(rest, value),
+            Segment::Element(keys) => {
+                let element = self.element(keys);
+                let is_key = |field: &str| keys.iter().any(|(key, _)| key == field);
+                element.lacks_key |=
+                    *value == FieldValue::Absent && matches!(rest, [Segment::Field(field)] if is_key(field));
+                element.insert(rest, value);
             }
-            Segment::Element(keys) => self.element(keys).insert(rest, value, parse),
         }
     }
 
@@ -289,68 +330,39 @@ impl FieldTree {
         &mut self.elements[index].1
     }
 
-    fn into_value(self) -> Option<Value> {
+    fn into_yaml(self) -> Option<Yaml> {
         if !self.elements.is_empty() {
             let elements = self.elements.into_iter().filter_map(|(keys, tree)| tree.into_element(&keys));
-            let elements: Vec<Value> = elements.collect();
-            return (!elements.is_empty()).then_some(Value::Array(elements));
+            let elements: Vec<Yaml> = elements.collect();
+            return (!elements.is_empty()).then_some(Yaml::List(elements));
         }
-        let fields = self.fields.into_iter().filter_map(|(name, tree)| Some((name, tree.into_value()?)));
-        let fields: Map<String, Value> = fields.collect();
-        if fields.is_empty() { self.value } else { Some(Value::Object(fields)) }
+        let fields = self.fields.into_iter().filter_map(|(name, tree)| Some((name, tree.into_yaml()?)));
+        let fields: BTreeMap<String, Yaml> = fields.collect();
+        if fields.is_empty() { self.value } else { Some(Yaml::Object(fields)) }
     }
 
-    /// Adds the merge keys, also if all fields of this side are absent.
-    fn into_element(self, keys: &[(ShortText, ShortText)]) -> Option<Value> {
-        let has_fields = !self.fields.is_empty();
-        let fields = match self.into_value() {
-            Some(Value::Object(fields)) => fields,
+    /// Adds the merge keys to an element that this side has, also if all its other fields are absent.
+    fn into_element(self, keys: &[(ShortText, ShortText)]) -> Option<Yaml> {
+        let is_absent = self.lacks_key || self.fields.is_empty();
+        let fields = match self.into_yaml() {
+            Some(Yaml::Object(fields)) => fields,
             Some(other) => return Some(other),
-            None if has_fields => Map::new(),
-            None => return None,
+            None if is_absent => return None,
+            None => BTreeMap::new(),
         };
-        let mut element: Map<String, Value> =
-            keys.iter().map(|(key, value)| (key.to_string(), parse_typed(value))).collect();
+        let keys = keys.iter().map(|(key, value)| (key.to_string(), key_value(key, value)));
+        let mut element: BTreeMap<String, Yaml> = keys.collect();
         element.extend(fields);
-        Some(Value::Object(element))
+        Some(Yaml::Object(element))
     }
 }
 
-type ParseValue = fn(&str) -> Value;
-
-/// Fields that are strings in every object are not parsed as other types.
-fn parser_for(path: &[Segment]) -> ParseValue {
-    let is = |segment: &Segment, names: &[&str]| matches!(segment, Segment::Field(name) if names.contains(&&**name));
-    let is_string = match path {
-        [map, Segment::Field(_)] if is(map, &["data", "binaryData", "stringData"]) => true,
-        [.., map, Segment::Field(_)]
-            if is(map, &["labels", "annotations", "matchLabels", "nodeSelector"]) =>
-        {
-            true
-        }
-        [.., list, Segment::Element(_), value] => is(list, &["env"]) && is(value, &["value"]),
-        _ => false,
-    };
-    if is_string { parse_string } else { parse_typed }
-}
-
-fn parse_string(text: &str) -> Value {
-    text.into()
-}
-
-/// The API returns strings without quotes and other values as JSON. Null is not among the plain texts.
-fn parse_typed(text: &str) -> Value {
-    // Only JSON in the notation of the API is a value: `1.10`, `[ 1 ]` and `"a"` are strings.
-    let is_api_notation = |value: &Value| {
-        let written = value.to_string();
-        match value {
-            // The order of members may differ.
-            Value::Object(_) | Value::Array(_) => written.len() == text.len(),
-            Value::String(_) | Value::Null => false,
-            Value::Bool(_) | Value::Number(_) => written == text,
-        }
-    };
-    serde_json::from_str(text).ok().filter(is_api_notation).unwrap_or_else(|| text.into())
+/// A merge key. Its path has no type; of the merge keys in Kubernetes, only ports are numbers.
+fn key_value(key: &str, value: &str) -> Yaml {
+    match value.parse::<u16>() {
+        Ok(port) if key.to_lowercase().ends_with("port") => Yaml::Scalar(port.into()),
+        _ => Yaml::text_or_digest(value),
+    }
 }
 
 #[cfg(test)]
@@ -359,7 +371,20 @@ mod tests {
 
     use clap::ColorChoice::{Always, Auto, Never};
 
-    use super::use_color;
+    use proptest::prelude::*;
+
+    use super::{as_yaml, use_color};
+    use crate::types::any_value;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn different_values_give_different_yaml(one in any_value(), other in any_value(), path in "spec\\.a|c\\[name=web\\]\\.a|f\\[=x\\]") {
+            let [one_yaml, other_yaml] = [&one, &other].map(|value| as_yaml([(&*path, value.clone())]).unwrap());
+            prop_assert_eq!(one_yaml == other_yaml, one == other, "{}", one_yaml);
+        }
+    }
 
     #[test]
     fn colors_depend_on_option_environment_and_terminal() {

@@ -106,6 +106,10 @@ pub(super) enum NothingToAccept {
     NotCompared { object: String, baseline: String, reason: String },
     #[error("no source declares {object}")]
     NotDeclared { object: String },
+    #[error(
+        "only baselines of other namespaces declare {object}; trust one with --trusted-namespaces or the settings"
+    )]
+    Untrusted { object: String },
     #[error("{object} matches its declared state, or rules already accept the difference")]
     InSync { object: String },
 }

@@ -1,6 +1,6 @@
 //! `drift-exporter explain`.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use jiff::Timestamp;
 use serde::Deserialize as _;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     server::{DeclaredByView, DifferenceView, ObjectView, Word},
-    types::{FieldValue, KeyedDigest, Source, WatchMode},
+    types::{FieldValue, Source, WatchMode},
 };
 
 pub(super) fn run(arguments: &ExplainArgs, console: &mut Console) -> Result<Outcome, CliError> {
@@ -118,7 +118,12 @@ fn format_claim(text: &mut String, claim: &ClaimView) {
     for DeclaredByView { address, state } in &claim.declared_by {
         let _ = writeln!(text, "  declared by {}", format!("{state} {address}").trim_end());
     }
-    for difference in claim.differences.iter().chain(&claim.ignored) {
+    if claim.is_untrusted() {
+        text.push_str(
+            "  may not speak for this object: trust it with --trusted-namespaces or the settings\n",
+        );
+    }
+    for difference in claim.differences.iter().chain(&claim.ignored).chain(&claim.untrusted) {
         format_difference(text, difference);
     }
     let blind_fields = claim.blind_fields.join();
@@ -146,25 +151,8 @@ fn format_difference(text: &mut String, difference: &DifferenceView<'_>) {
     }
 }
 
-/// A plain text is quoted if it reads like another form. A value cannot forge lines of this output, and blanks at its ends are
-/// visible.
-fn format_value(value: &FieldValue) -> String {
-    let imitates_another = match value {
-        FieldValue::Absent => return "nothing".to_owned(),
-        FieldValue::Plain(text) if text.is_empty() => false,
-        FieldValue::Plain(text) => {
-            matches!(&**text, "nothing" | "null")
-                || text.starts_with('"')
-                || KeyedDigest::is_imitated_by(text)
-        }
-        FieldValue::Null | FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => false,
-    };
-    let text = value.text();
-    if imitates_another || text.trim() != text || text.contains(char::is_control) {
-        format!("{text:?}")
-    } else {
-        text.into_owned()
-    }
+fn format_value(value: &FieldValue) -> Cow<'_, str> {
+    if *value == FieldValue::Absent { "nothing".into() } else { value.notation() }
 }
 
 fn format_time(time: Timestamp) -> String {

@@ -47,13 +47,26 @@ async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliE
     printer.print_list(&shown, console)?;
     let claims: Vec<&ClaimView> = rows.iter().map(|row| &row.claim).collect();
     console.note(summary(&claims))?;
-    if let Some(gaps) = status.gap_summary() {
-        console.note(gaps)?;
+    for note in untrusted_note(&rows).into_iter().chain(status.gap_summary()) {
+        console.note(note)?;
     }
     if let Some(changes) = changes {
         watch(&mut query, arguments, changes, rows, &mut printer, console).await?;
     }
     Ok(outcome)
+}
+
+/// Objects that were not compared, since only baselines of other namespaces declare them.
+pub(super) fn untrusted_note(rows: &[FetchedClaim]) -> Option<String> {
+    let untrusted = rows.iter().map(|row| &row.claim).filter(|claim| claim.is_untrusted());
+    let objects: BTreeSet<_> = untrusted.map(ClaimView::object_name).collect();
+    let noun = if objects.len() == 1 { "object" } else { "objects" };
+    (!objects.is_empty()).then(|| {
+        format!(
+            "untrusted: baselines in other namespaces declare {} {noun}; trust them with --trusted-namespaces or the settings",
+            objects.len()
+        )
+    })
 }
 
 /// `Negative` if anything drifted or a named object was not found. An error if nothing could be read, or if a kind is
@@ -101,7 +114,9 @@ pub(super) fn outcome(
 }
 
 fn is_shown(claim: &ClaimView, arguments: &GetArgs) -> bool {
-    arguments.names_one_object() || claim.needs_attention() || (arguments.all && claim.is_declared())
+    arguments.names_one_object()
+        || claim.needs_attention()
+        || (arguments.all && (claim.is_declared() || claim.is_untrusted()))
 }
 
 /// `3 of 57 declared objects drifted (1 critical, 2 warning), 1 unknown, 2 in flight`.
@@ -370,8 +385,9 @@ async fn watch(
 fn printed(claim: &ClaimView) -> impl PartialEq {
     let ClaimView { api_version, verdict, reason, drift_detected, onset, declared_by, blind_fields, .. } =
         claim;
-    let ClaimView { severity, expectation, advice, actor, manager, differences, ignored, .. } = claim;
-    let rating = (severity, expectation, advice, actor, manager, differences, ignored);
+    let ClaimView { severity, expectation, advice, actor, manager, differences, ignored, untrusted, .. } =
+        claim;
+    let rating = (severity, expectation, advice, actor, manager, differences, ignored, untrusted);
     ((api_version, verdict, reason, drift_detected, onset, declared_by, blind_fields), rating)
 }
 

@@ -16,6 +16,7 @@ use super::{
     output::{Console, block_on},
 };
 use crate::{
+    config::BaselineLimits,
     diff::{Algorithm, fingerprint},
     sources::read_objects,
     types::Kind,
@@ -56,7 +57,10 @@ impl Hasher<'_> {
                 return Ok(());
             }
         };
-        let objects = read_objects(&text);
+        let Ok(objects) = read_objects(&text, &BaselineLimits::of_command()) else {
+            let reason = "too large, too deep or too many aliases";
+            return self.print_problem(format_args!("cannot read {name}: {reason}"));
+        };
         if objects.is_empty() {
             self.print_problem(format_args!("{name}: contains no object"))?;
         }

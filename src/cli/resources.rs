@@ -56,6 +56,12 @@ impl ClaimView {
     pub(super) fn is_declared(&self) -> bool {
         self.source.known() != Some(Source::Unclaimed)
             && self.verdict.known() != Some(VerdictKind::NoBaseline)
+            && !self.is_untrusted()
+    }
+
+    /// Only baselines declare it that may not speak for it.
+    pub(super) fn is_untrusted(&self) -> bool {
+        self.verdict.known() == Some(VerdictKind::Untrusted)
     }
 
     /// Empty for the core group.

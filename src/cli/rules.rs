@@ -165,7 +165,7 @@ struct TestDifference {
     subresource: Box<str>,
 }
 
-/// A text as `match.values` has it, or null. Without the key the field is absent.
+/// A text as `match.values` has it, which may be JSON of a list or an object; or null. Without the key the field is absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Option<ValueSpec>")]
 struct CaseValue(FieldValue);
@@ -174,8 +174,10 @@ impl From<Option<ValueSpec>> for CaseValue {
     fn from(value: Option<ValueSpec>) -> Self {
         Self(match value {
             None => FieldValue::Null,
-            Some(ValueSpec(text)) if text == FieldValue::EMPTY => FieldValue::Plain(Box::default()),
-            Some(ValueSpec(text)) => FieldValue::non_empty(text),
+            Some(ValueSpec(text)) if text.is_empty() => FieldValue::Absent,
+            Some(ValueSpec(text)) if text == FieldValue::EMPTY => FieldValue::Text(Box::default()),
+            Some(ValueSpec(text)) if text.starts_with(['[', '{']) => FieldValue::Json(text.into()),
+            Some(ValueSpec(text)) => FieldValue::Text(text.into()),
         })
     }
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
 use crate::{
     rules::{ActorSpec, RuleSpec, SeveritySpec},
     types::closed_set,
@@ -10,6 +11,8 @@ use crate::{
 
 /// What namespaces may be called.
 const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
+/// The pattern of a namespace, or `*`.
+const TRUSTED_NAMESPACE: &str = "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|\\*)$";
 
 /// The settings of drift-exporter. Flags and environment variables stand above them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +42,8 @@ pub struct SettingsFile {
     pub actors: Vec<ActorSpec>,
     /// How bad differences in some classes of fields are.
     pub severities: Vec<SeveritySpec>,
+    /// What inputs may cost that others write.
+    pub limits: Limits,
     /// What `/metrics` shows.
     pub metrics: MetricsEntry,
     /// What API and page show.
@@ -94,6 +99,10 @@ pub struct TerraformEntry {
     /// The only namespaces in which states and published baselines are looked for; none for all of them.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
+    /// Namespaces whose states and published baselines may declare objects of other namespaces and of the cluster; `*` for all
+    /// namespaces. Name only namespaces in which no tenant may write Secrets.
+    #[schemars(inner(regex(pattern = TRUSTED_NAMESPACE)))]
+    pub trusted_namespaces: Vec<String>,
     /// State files, and directories of `*.tfstate` files.
     pub files: Vec<String>,
     /// How long the lock of an apply may be held until differences count again, such as `30m` or `1h`. Without it: `30m`.
@@ -110,6 +119,10 @@ pub struct HelmEntry {
     /// The only namespaces in which releases are looked for; none for all of them.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
+    /// Namespaces whose releases may declare objects of other namespaces and of the cluster that do not carry the annotations of
+    /// the release; `*` for all namespaces. Name only namespaces in which no tenant may write Secrets and ConfigMaps.
+    #[schemars(inner(regex(pattern = TRUSTED_NAMESPACE)))]
+    pub trusted_namespaces: Vec<String>,
     /// How long an install, upgrade or rollback may be under way until differences count again, such as `30m` or `1h`. Without
     /// it: `30m`.
     pub pending_max_age: Option<String>,

@@ -17,7 +17,7 @@ use crate::{
     rules::{RuleConfig, RuleProblem, RuleSet},
     types::{
         Algorithm, FieldPath, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind, is_label_name, is_label_prefix, is_namespace,
+        TrustedNamespaces, WantedKind, is_label_name, is_label_prefix, is_namespace,
     },
 };
 
@@ -36,7 +36,10 @@ pub fn load(text: &str, overrides: &Overrides, now: Timestamp) -> Result<LoadedS
     let mut warnings = lower_case_kinds(&file.kinds);
     let team_namespaces = file.team_rules.as_ref().map(|entry| entry.namespaces.clone()).unwrap_or_default();
     match settings(file, overrides, &mut problems) {
-        Some(settings) if problems.is_empty() => {
+        Some(mut settings) if problems.is_empty() => {
+            if let Some(trusted) = &overrides.trusted_namespaces {
+                settings.trust(trusted);
+            }
             warnings.extend(unwatched_teams(&team_namespaces, &settings.scope()));
             warnings.extend(settings.rules.warnings(now).cloned().map(from_rule_problem));
             Ok(LoadedSettings { settings, warnings: with_positions(text, warnings) })
@@ -86,9 +89,8 @@ fn settings(
     if sources.is_empty() {
         problems.push(ConfigProblem::at("sources", "no source is enabled; want at least `annotation: {}`"));
     }
-    if file.metrics.max_series == Some(0) {
-        problems.push(ConfigProblem::at("metrics.max_series", "0 would hide every series; want at least 1"));
-    }
+    file.limits.check(problems);
+    check_max_series(file.metrics.max_series, problems);
     let shown_labels = shown_labels(&file.metrics.labels, problems);
     file.api.prices.iter().for_each(|prices| check_prices(prices, problems));
     let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
@@ -121,6 +123,7 @@ fn settings(
         team_rules,
         mute_by_annotation: file.mute_by_annotation,
         max_series: overrides.max_series.or(file.metrics.max_series).unwrap_or(defaults.max_series),
+        limits: file.limits,
         only_drifted: resources == Some(ShownResources::Drifted),
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(defaults.health_series),
@@ -129,6 +132,12 @@ fn settings(
         grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(defaults.log_level),
     })
+}
+
+fn check_max_series(max_series: Option<usize>, problems: &mut Vec<ConfigProblem>) {
+    if max_series == Some(0) {
+        problems.push(ConfigProblem::at("metrics.max_series", "0 would hide every series; want at least 1"));
+    }
 }
 
 fn grafana_url(url: &str, problems: &mut Vec<ConfigProblem>) -> Option<Box<str>> {
@@ -235,6 +244,7 @@ fn terraform(entry: &TerraformEntry, problems: &mut Vec<ConfigProblem>) -> State
         files: entry.files.iter().map(Into::into).collect(),
         lock_max_age: lock_max_age.unwrap_or(defaults.lock_max_age),
         this_cluster: entry.this_cluster,
+        trusted_namespaces: trusted("sources.terraform", &entry.trusted_namespaces, problems),
     }
 }
 
@@ -259,6 +269,7 @@ fn helm(entry: &HelmEntry, problems: &mut Vec<ConfigProblem>) -> ReleaseLocation
     ReleaseLocations {
         scope: Scope::new(&entry.namespaces, &[]),
         pending_max_age: pending_max_age.unwrap_or(defaults.pending_max_age),
+        trusted_namespaces: trusted("sources.helm", &entry.trusted_namespaces, problems),
     }
 }
 
@@ -391,6 +402,13 @@ fn parse_selector(key: &str, text: &str, problems: &mut Vec<ConfigProblem>) -> O
             None
         }
     }
+}
+
+fn trusted(source: &str, names: &[String], problems: &mut Vec<ConfigProblem>) -> TrustedNamespaces {
+    if !names.iter().any(|name| name == TrustedNamespaces::ALL) {
+        check_namespaces(&format!("{source}.trusted_namespaces"), names, problems);
+    }
+    TrustedNamespaces::new(names.iter().map(String::as_str))
 }
 
 fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<ConfigProblem>) {

@@ -2,6 +2,7 @@
 
 mod file;
 mod file_watch;
+mod limits;
 mod load;
 mod settings;
 mod web;
@@ -9,6 +10,7 @@ mod yaml;
 
 pub use file::{LogLevel, Prices, SettingsFile, ShownResources, ShownValues};
 pub use file_watch::{FileVersion, FileWatch, read_small_file};
+pub use limits::{BaselineLimits, LimitExceeded, Limits, MAX_INFLATE_RATIO, NamespaceLimits};
 pub use load::{LoadedSettings, load};
 pub use settings::{
     ManifestLocations, Overrides, ReleaseLocations, ReloadStatus, RuntimeConfig, Settings, ShownLabel,

@@ -7,12 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     ConfigProblem, Prices, ShownValues,
     file::{LogLevel, ShownResources},
+    limits::Limits,
 };
 use crate::{
     rules::{RuleConfig, RuleSet},
     types::{
         Algorithm, Kind, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
-        WantedKind, WatchConfig, is_label_name,
+        TrustedNamespaces, WantedKind, WatchConfig, is_label_name,
     },
 };
 
@@ -44,6 +45,7 @@ pub struct Settings {
     pub mute_by_annotation: bool,
     /// The limit of series about single claims.
     pub max_series: usize,
+    pub limits: Limits,
     /// Whether only drifted objects have series of their own.
     pub only_drifted: bool,
     pub shown_labels: Arc<[ShownLabel]>,
@@ -68,6 +70,8 @@ pub struct StateLocations {
     pub lock_max_age: SignedDuration,
     /// Whether all states belong to this cluster, so that no uid has to match.
     pub this_cluster: bool,
+    /// Namespaces whose states and published baselines speak for all objects.
+    pub trusted_namespaces: TrustedNamespaces,
 }
 
 impl Default for StateLocations {
@@ -77,6 +81,7 @@ impl Default for StateLocations {
             files: Vec::new(),
             lock_max_age: SignedDuration::from_mins(30),
             this_cluster: false,
+            trusted_namespaces: TrustedNamespaces::default(),
         }
     }
 }
@@ -87,11 +92,17 @@ pub struct ReleaseLocations {
     pub scope: Scope,
     /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
+    /// Namespaces whose releases speak for all objects.
+    pub trusted_namespaces: TrustedNamespaces,
 }
 
 impl Default for ReleaseLocations {
     fn default() -> Self {
-        Self { scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
+        Self {
+            scope: Scope::default(),
+            pending_max_age: SignedDuration::from_mins(30),
+            trusted_namespaces: TrustedNamespaces::default(),
+        }
     }
 }
 
@@ -123,6 +134,8 @@ pub struct TeamRulesSettings {
 pub struct Overrides {
     pub namespaces: Option<Vec<Box<str>>>,
     pub sources: Option<Vec<Source>>,
+    /// Of all sources.
+    pub trusted_namespaces: Option<TrustedNamespaces>,
     pub resources: Option<ShownResources>,
     pub max_series: Option<usize>,
     pub health: Option<bool>,
@@ -180,6 +193,7 @@ impl Default for Settings {
             team_rules: None,
             mute_by_annotation: false,
             max_series: 200_000,
+            limits: Limits::default(),
             only_drifted: false,
             shown_labels: Arc::default(),
             health_series: false,
@@ -216,6 +230,12 @@ const LAST_APPLIED_KINDS: &[(&str, &str, bool)] = &[
 ];
 
 impl Settings {
+    /// Trusts the baselines of these namespaces, in all sources and instead of other namespaces.
+    pub fn trust(&mut self, namespaces: &TrustedNamespaces) {
+        self.terraform.trusted_namespaces.clone_from(namespaces);
+        self.helm.trusted_namespaces.clone_from(namespaces);
+    }
+
     /// The kinds to watch, limited to the namespaces of the settings.
     pub fn wanted_kinds(&self) -> Vec<WantedKind> {
         let allowed = self.scope();

@@ -8,7 +8,7 @@ use serde_saphyr::{
     granit_parser::{Event, Parser},
 };
 
-use crate::rules::nearest;
+use crate::{rules::nearest, types::shorten};
 
 /// A position in a file, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ impl ConfigProblem {
 
     pub(super) fn at(key: &str, message: impl fmt::Display) -> Self {
         let message = message.to_string().into();
-        Self { position: None, key: key.into(), message, suggestion: None }
+        Self { position: None, key: shorten(key).into(), message, suggestion: None }
     }
 
     /// A word that is not one of the `known` ones.
@@ -56,7 +56,7 @@ impl ConfigProblem {
         known: impl IntoIterator<Item = &'w str>,
     ) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
-        let message = format!("unknown {what} `{word}`; want one of {}", known.join(", "));
+        let message = format!("unknown {what} `{}`; want one of {}", shorten(word), known.join(", "));
         Self { suggestion: nearest(word, known).map(Into::into), ..Self::at(key, message) }
     }
 }
@@ -127,20 +127,20 @@ fn out_of_range(text: &str, position: Position, error: &Error) -> Option<String>
 pub fn describe_yaml_error(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField { field, expected, .. } if expected.is_empty() => {
-            format!("unknown field `{field}`; want {{}}, without fields")
+            format!("unknown field `{}`; want {{}}, without fields", shorten(field))
         }
         Error::SerdeUnknownField { field, expected, .. } => {
-            format!("unknown field `{field}`; valid fields: {}", expected.join(", "))
+            format!("unknown field `{}`; valid fields: {}", shorten(field), expected.join(", "))
         }
         Error::SerdeUnknownVariant { variant, expected, .. } => {
-            format!("unknown value `{variant}`; want one of {}", expected.join(", "))
+            format!("unknown value `{}`; want one of {}", shorten(variant), expected.join(", "))
         }
         Error::SerdeMissingField { field, .. } => format!("missing field `{field}`"),
         Error::SerdeInvalidType { unexpected, expected, .. }
         | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            format!("this is {unexpected}; want {expected}")
+            format!("this is {}; want {}", shorten(unexpected), shorten(expected))
         }
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("duplicate field `{key}`"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("duplicate field `{}`", shorten(key)),
         Error::DuplicateMappingKey { key: None, .. } => "duplicate field".to_owned(),
         Error::MultipleDocuments { .. } => {
             "more than one document; want one, without another `---`".to_owned()
@@ -170,7 +170,7 @@ pub fn describe_yaml_error(error: &Error) -> String {
         | Error::Budget { .. } => "too large, too deep or too many aliases".to_owned(),
         Error::AliasError { error, .. } => describe_yaml_error(error.without_snippet()),
         // The remaining errors are about the syntax of YAML, and the parser phrases them well.
-        other => without_position(&other.to_string()),
+        other => shorten(&without_position(&other.to_string())).into_owned(),
     }
 }
 

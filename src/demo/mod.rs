@@ -13,6 +13,7 @@ use flate2::{Compression, write::GzEncoder};
 pub use cluster::{Cluster, StatusError, router};
 pub use shop::Shop;
 pub use story::{StoryEvent, play_story, run_deployment_controller};
+pub use terraform::NAMESPACE as STATE_NAMESPACE;
 
 fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

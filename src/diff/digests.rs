@@ -3,7 +3,7 @@
 //! A live object is redacted with the keys of all baselines that declare it, because the plain value is not kept. A text that may
 //! be a quantity has digests of its amount too, so that `1Gi` and `1024Mi` stay equal where quantities are compared.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use base64::{
     Engine as _,
@@ -11,6 +11,7 @@ use base64::{
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
 use serde_json::Number;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{
     quantity::Quantity,
@@ -145,7 +146,26 @@ pub fn redact_value(keys: &[RedactionKey], value: &mut Node) {
         Node::Bool(value) => Digests::of_text(keys, if *value { "true" } else { "false" }),
         Node::Number(number) => Digests::of_number(keys, number),
     };
-    *value = Node::Redacted(digests.into());
+    replace(value, digests);
+}
+
+/// Replaces a plain value, and overwrites it in memory.
+fn replace(value: &mut Node, digests: Digests) {
+    if let Node::String(mut plain) = mem::replace(value, Node::Redacted(digests.into())) {
+        plain.zeroize();
+    }
+}
+
+/// Redacts the strings in a value that may be taken for digests.
+pub(super) fn redact_imitations(key: &RedactionKey, value: &mut Node) {
+    match value {
+        Node::Array(elements) => elements.iter_mut().for_each(|element| redact_imitations(key, element)),
+        Node::Object(members) => members.values_mut().for_each(|member| redact_imitations(key, member)),
+        Node::String(text) if KeyedDigest::is_imitated_by(text) => {
+            redact_value(std::slice::from_ref(key), value);
+        }
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}
+    }
 }
 
 /// Redacts the member of this name. A certificate is base64 in objects and plain text in states, so it has the digests of
@@ -156,7 +176,7 @@ pub(super) fn redact_member(keys: &[RedactionKey], name: &str, value: &mut Node)
     {
         let decoded = String::from_utf8_lossy(&bytes);
         let digests = Digests::new(keys, &[text.as_bytes(), decoded.as_bytes()], None);
-        *value = Node::Redacted(digests.into());
+        replace(value, digests);
     } else {
         redact_value(keys, value);
     }
@@ -167,8 +187,12 @@ pub(super) fn redact_base64(keys: &[RedactionKey], value: &mut Node) {
     if let Node::String(text) = &*value
         && let Some(bytes) = decode_base64(text)
     {
-        let redacted = || Node::Redacted(Digests::of_bytes(keys, &bytes).into());
-        *value = if bytes.is_empty() { Node::String(String::new()) } else { redacted() };
+        let bytes = Zeroizing::new(bytes);
+        if bytes.is_empty() {
+            *value = Node::String(String::new());
+        } else {
+            replace(value, Digests::of_bytes(keys, &bytes));
+        }
     } else {
         redact_value(keys, value);
     }

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use zeroize::Zeroize as _;
 
 use super::{
     ownership::FieldOwners,
-    redaction::{LAST_APPLIED, redact_object},
+    redaction::{LAST_APPLIED, is_secret, redact_object},
     terraform::TERRAFORM_MANAGERS,
     tree::{Members, Node},
 };
@@ -101,7 +102,11 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
     // Both digests are of the plain object, so that a change of the policy is not a change of the object.
     let key = policy.process_key();
     let last_applied = annotations_mut(&mut object).and_then(|annotations| annotations.remove(LAST_APPLIED));
-    let content_beside_last_applied = key.short_digest(&to_json(&object));
+    let mut text = to_json(&object);
+    let content_beside_last_applied = key.short_digest(&text);
+    if is_secret(&kind.group, &kind.kind) {
+        text.zeroize();
+    }
     let mut content = content_beside_last_applied;
     if let (Some(annotation), Some(annotations)) = (last_applied, annotations_mut(&mut object)) {
         content = key.short_digest(&[&content.to_be_bytes()[..], &to_json(&annotation)].concat());

@@ -7,7 +7,7 @@ use serde_json::ser::{Formatter, Serializer};
 
 use super::{
     canonical::{canonical_document, declared_members},
-    part::Part,
+    json_part::JsonPart,
     spec_view::{
         Container, DeploymentView, Pairs, ServiceView, SpecView, Strategy, TemplateMetadata, Text,
         or_default, read_or_default,
@@ -87,14 +87,14 @@ pub fn fingerprint(
     object: &str,
     prefix: &str,
 ) -> Result<Digest, FingerprintError> {
-    hash_object(algorithm, kind, Part::Text(object), prefix)
+    hash_object(algorithm, kind, JsonPart::Text(object), prefix)
 }
 
 /// The [fingerprint] of an object that may be parsed already.
 pub fn hash_object(
     algorithm: Algorithm,
     kind: &Kind,
-    object: Part<'_>,
+    object: JsonPart<'_>,
     prefix: &str,
 ) -> Result<Digest, FingerprintError> {
     let invalid = |source| FingerprintError::Invalid { kind: kind.kind.to_string(), source };
@@ -103,18 +103,18 @@ pub fn hash_object(
     match algorithm {
         Algorithm::JcsV1 => {
             let document = match object {
-                Part::Text(_) => object.read().map_err(invalid)?,
-                Part::Tree(object) => declared_members(object),
+                JsonPart::Text(_) => object.read().map_err(invalid)?,
+                JsonPart::Tree(object) => declared_members(object),
             };
             sha256_jcs(&canonical_document(document, kind, prefix)).map_err(invalid)
         }
         Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
         Algorithm::Opr8rV1 => spec_of(object).and_then(opr8r).map_err(invalid),
         Algorithm::Sha256Jcs => {
-            let digest = |spec: Option<Part<'_>>| match spec {
+            let digest = |spec: Option<JsonPart<'_>>| match spec {
                 None => sha256_jcs(&Node::Object(Members::new())),
-                Some(spec @ Part::Text(_)) => spec.read().and_then(|spec| sha256_jcs(&spec)),
-                Some(Part::Tree(spec)) => sha256_jcs(spec),
+                Some(spec @ JsonPart::Text(_)) => spec.read().and_then(|spec| sha256_jcs(&spec)),
+                Some(JsonPart::Tree(spec)) => sha256_jcs(spec),
             };
             spec_of(object).and_then(digest).map_err(invalid)
         }
@@ -125,15 +125,15 @@ pub fn hash_object(
     }
 }
 
-fn spec_of(object: Part<'_>) -> Result<Option<Part<'_>>, serde_json::Error> {
+fn spec_of(object: JsonPart<'_>) -> Result<Option<JsonPart<'_>>, serde_json::Error> {
     #[derive(Deserialize)]
     struct WithSpec<'a> {
         #[serde(borrow)]
-        spec: Option<Part<'a>>,
+        spec: Option<JsonPart<'a>>,
     }
     match object {
-        Part::Text(_) => object.read().map(|WithSpec { spec }| spec),
-        Part::Tree(object) => Ok(object.get("spec").filter(|spec| !spec.is_null()).map(Part::Tree)),
+        JsonPart::Text(_) => object.read().map(|WithSpec { spec }| spec),
+        JsonPart::Tree(object) => Ok(object.get("spec").filter(|spec| !spec.is_null()).map(JsonPart::Tree)),
     }
 }
 
@@ -217,7 +217,7 @@ struct SimpleResource<'a> {
 }
 
 /// The `opr8r-v1` hash of a spec: SHA-256 of `<length>:<prefix>`, then `<key>=<value>` sorted by key, without separators.
-fn opr8r(spec: Option<Part<'_>>) -> Result<Digest, serde_json::Error> {
+fn opr8r(spec: Option<JsonPart<'_>>) -> Result<Digest, serde_json::Error> {
     let spec: Option<SimpleResource<'_>> = read_or_default(spec)?;
     let SimpleResource { length, prefix, vars } = spec.unwrap_or_default();
     let mut text = format!("{length}:{}", prefix.0);
@@ -306,10 +306,10 @@ fn drifted(expected: &str, actual: &str, owner: Option<&FieldManager>) -> Judgem
 
 #[cfg(test)]
 mod tests {
-    use super::{Digest, Part, go_json, opr8r};
+    use super::{Digest, JsonPart, go_json, opr8r};
 
     fn hash(spec: &str) -> Result<Digest, serde_json::Error> {
-        opr8r(Some(Part::Text(spec)))
+        opr8r(Some(JsonPart::Text(spec)))
     }
 
     /// A comment is the hashed text: `printf %s TEXT | sha256sum`.

@@ -6,9 +6,9 @@ mod digests;
 mod document;
 mod fields;
 mod hash;
+mod json_part;
 pub mod manifest;
 mod ownership;
-mod part;
 mod quantity;
 mod redaction;
 mod reporter;
@@ -24,11 +24,11 @@ pub use fields::{class_of, value_at};
 pub use hash::{
     FingerprintError, RecordedHash, fingerprint, hash_object, judge, judge_record, sha256_jcs, tfdrift,
 };
+pub use json_part::JsonPart;
+#[cfg(test)]
+pub(crate) use json_part::parsed_bytes;
 pub use manifest::{last_applied, unreadable_last_applied};
 pub use ownership::{FieldOwners, field_manager};
-pub use part::Part;
-#[cfg(test)]
-pub(crate) use part::parsed_bytes;
 pub use quantity::{Quantity, QuantityError};
 pub use redaction::{
     LAST_APPLIED, is_secret, redact_binary_data, redact_findings, redact_last_applied, redact_secret,

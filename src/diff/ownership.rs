@@ -4,7 +4,7 @@ use super::{
     digests::Digests,
     tree::{Members, Node, Scalar},
 };
-use crate::types::{FieldManager, FieldPath, RedactionKey, Segment, ShortText};
+use crate::types::{FieldManager, FieldPath, KeyedDigest, RedactionKey, Segment, ShortText};
 
 #[derive(Debug)]
 pub struct FieldOwners<'a> {
@@ -39,6 +39,10 @@ impl From<&Scalar<'_>> for Identity {
 impl Identity {
     fn shown(&self, key: &RedactionKey) -> ShortText {
         match self {
+            // In a path, nothing else tells it from a digest.
+            Self::Plain(text) if KeyedDigest::is_imitated_by(text) => {
+                key.digest(text.as_bytes()).to_string().as_str().into()
+            }
             Self::Plain(text) => text.clone(),
             Self::Redacted(digests) => digests.shown(key).text().into(),
         }

@@ -1,6 +1,8 @@
 //! Redacts confidential values in live objects, manifests and findings: the values of Secrets, and the fields that a baseline
 //! marks as sensitive.
 
+use zeroize::Zeroize as _;
+
 use super::{
     digests::{redact_base64, redact_member, redact_value},
     manifest::SERVER_METADATA,
@@ -71,8 +73,10 @@ fn redact_secret_members(members: &mut Members, keys: &[RedactionKey]) {
     let Node::Object(metadata) = metadata else { return redact_value(keys, metadata) };
     redact_all_but(SECRET_METADATA, metadata, keys);
     if let Some(annotations) = metadata.get_mut("annotations") {
-        if let Node::Object(annotations) = annotations {
-            annotations.remove(LAST_APPLIED);
+        if let Node::Object(annotations) = annotations
+            && let Some(Node::String(mut manifest)) = annotations.remove(LAST_APPLIED)
+        {
+            manifest.zeroize();
         }
         redact_value(keys, annotations);
     }
@@ -421,7 +425,7 @@ mod tests {
         let [Finding { expected, actual, .. }] = found;
         assert_eq!(actual, FieldValue::Absent, "an absent value has no digest");
         let redacted = FieldValue::Redacted(RedactionKey::new([1; 32]).digest(b"canary"));
-        assert!(expected == FieldValue::non_empty("canary") || expected == redacted, "{expected:?}");
+        assert!(expected == FieldValue::Text("canary".into()) || expected == redacted, "{expected:?}");
         expected != redacted
     }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::{
-    digests::{has_unknown_key, is_same, is_same_bytes, is_same_quantity},
+    digests::{has_unknown_key, is_same, is_same_bytes, is_same_quantity, redact_imitations},
     fields::class_of,
     ownership::{FieldOwners, Step, shown_path},
     redaction::LAST_APPLIED,
@@ -107,21 +107,23 @@ impl<'a> DiffReporter<'a> {
 
     /// The value of a field in a finding; [`None`] is a field that the object does not have.
     pub(super) fn value(&self, field: Option<&Node>) -> FieldValue {
-        let Some(node) = field else { return FieldValue::Absent };
-        match node.scalar() {
-            _ if node.is_null() => FieldValue::Null,
-            Scalar::Redacted(digests) => digests.shown(self.key),
-            Scalar::Text(text) if node.has_redacted_part() => FieldValue::PartlyRedacted(text.into()),
-            Scalar::Text(text) => FieldValue::Plain(text.into()),
+        match field {
+            None => FieldValue::Absent,
+            Some(Node::Null) => FieldValue::Null,
+            Some(Node::String(text)) => FieldValue::Text(text.as_str().into()),
+            Some(Node::Redacted(digests)) => digests.shown(self.key),
+            Some(node) if node.has_redacted_part() => {
+                let mut node = node.clone();
+                redact_imitations(self.key, &mut node);
+                FieldValue::PartlyRedacted(node.to_string().into())
+            }
+            Some(node) => FieldValue::Json(node.to_string().into()),
         }
     }
 
-    /// The text of a list key.
-    pub(super) fn key_text(&self, key: &Scalar<'_>) -> String {
-        match key {
-            Scalar::Text(text) => text.clone().into_owned(),
-            Scalar::Redacted(digests) => digests.shown(self.key).text().into_owned(),
-        }
+    /// The value of a list element that is an object, in a finding that covers all of it.
+    pub(super) fn empty_object(element: Option<&Node>) -> FieldValue {
+        element.map_or(FieldValue::Absent, |_| FieldValue::Json("{}".into()))
     }
 
     /// Whether the walk compared a text that is redacted with other keys only.

@@ -11,7 +11,7 @@ use serde::{
     ser::{Error as _, SerializeMap as _},
 };
 
-use super::{part::Part, quantity::Quantity};
+use super::{json_part::JsonPart, quantity::Quantity};
 use crate::types::Kind;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<'a> SpecView<'a> {
     pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
     pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
 
-    pub fn read(kind: &Kind, spec: Option<Part<'a>>) -> Result<Self, serde_json::Error> {
+    pub fn read(kind: &Kind, spec: Option<JsonPart<'a>>) -> Result<Self, serde_json::Error> {
         match (&*kind.group, &*kind.kind) {
             Self::DEPLOYMENT => read_or_default(spec).map(Self::Deployment),
             Self::SERVICE => read_or_default(spec).map(Self::Service),
@@ -147,9 +147,9 @@ impl<V> Default for Pairs<'_, V> {
 }
 
 pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(
-    part: Option<Part<'a>>,
+    part: Option<JsonPart<'a>>,
 ) -> Result<T, serde_json::Error> {
-    part.map_or_else(|| Ok(T::default()), Part::read)
+    part.map_or_else(|| Ok(T::default()), JsonPart::read)
 }
 
 /// Null is the zero value, as in Go.

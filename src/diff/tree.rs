@@ -66,7 +66,11 @@ impl Scalar<'_> {
     }
 
     pub(super) fn is_redacted(&self) -> bool {
-        matches!(self, Self::Redacted(_))
+        self.text().is_none()
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 }
 

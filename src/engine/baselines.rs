@@ -4,13 +4,24 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::shared_map::SharedMap;
+use super::{shared_map::SharedMap, trust::Corroborations};
 use crate::{
     diff::{declared_labels, is_written_by_terraform, terraform::sensitive_fields},
     types::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, RedactionKey, Source},
 };
 
-pub(super) type BaselineId = (Source, Arc<str>);
+/// Identifies a baseline.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct BaselineId {
+    pub(super) source: Source,
+    pub(super) name: Arc<str>,
+}
+
+impl BaselineId {
+    pub(super) fn of(baseline: &Baseline) -> Self {
+        Self { source: baseline.source, name: baseline.name.clone() }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Baselines {
@@ -69,7 +80,7 @@ pub enum ClusterMatch {
 
 impl BaselineState {
     fn id(&self) -> BaselineId {
-        (self.baseline.source, self.baseline.name.clone())
+        BaselineId::of(&self.baseline)
     }
 
     fn keys(&self) -> impl Iterator<Item = ObjectKey> {
@@ -88,8 +99,8 @@ impl Baselines {
         &self.states
     }
 
-    pub(super) fn get(&self, source: Source, name: &Arc<str>) -> Option<&BaselineState> {
-        self.states.0.get(&(source, name.clone()))
+    pub(super) fn get(&self, id: &BaselineId) -> Option<&BaselineState> {
+        self.states.0.get(id)
     }
 
     /// The declarations of an object in the baselines of one source.
@@ -98,23 +109,41 @@ impl Baselines {
         source: Source,
         key: &ObjectKey,
     ) -> impl Iterator<Item = (&BaselineState, &DeclaredObject)> {
-        let of_source = self.declarations_of(key).filter(move |declaration| declaration.baseline.0 == source);
-        of_source
-            .filter_map(|declaration| Some((self.states.0.get(&declaration.baseline)?, &*declaration.object)))
+        let of_source =
+            self.declarations_of(key).filter(move |declaration| declaration.baseline.source == source);
+        of_source.filter_map(|declaration| Some((self.get(&declaration.baseline)?, &*declaration.object)))
+    }
+
+    /// The declarations of an object in baselines that may speak for it.
+    fn trusted_declarations(
+        &self,
+        key: &ObjectKey,
+        corroborations: &Corroborations,
+    ) -> impl Iterator<Item = &DeclaredObject> {
+        let is_trusted = |declaration: &&Declaration| {
+            self.get(&declaration.baseline).is_some_and(|state| corroborations.trust(&state.baseline, key))
+        };
+        self.declarations_of(key).filter(is_trusted).map(|declaration| &*declaration.object)
     }
 
     /// The labels that the first baseline with any labels declares for an object.
-    pub(super) fn labels_of(&self, key: &ObjectKey) -> Box<[(Box<str>, Box<str>)]> {
-        let mut labels = self.declarations_of(key).map(|declaration| declared_labels(&declaration.object));
+    pub(super) fn labels_of(
+        &self,
+        key: &ObjectKey,
+        corroborations: &Corroborations,
+    ) -> Box<[(Box<str>, Box<str>)]> {
+        let mut labels = self.trusted_declarations(key, corroborations).map(declared_labels);
         labels.find(|labels| !labels.is_empty()).unwrap_or_default()
     }
 
-    /// The fields of an object that any baseline marks as sensitive, with that baseline's redaction key.
+    /// The fields of an object that any trusted baseline marks as sensitive, with that baseline's redaction key. Rules match by
+    /// values, so a baseline that may not speak for the object must not redact them.
     pub(super) fn sensitive_fields_of(
         &self,
         key: &ObjectKey,
+        corroborations: &Corroborations,
     ) -> impl Iterator<Item = (Vec<Box<str>>, &RedactionKey)> {
-        let declared = self.declarations_of(key).map(|declaration| &*declaration.object);
+        let declared = self.trusted_declarations(key, corroborations);
         declared.filter(|declared| !declared.sensitive.is_empty()).map(|declared| {
             // Fields may have other names in another version, so there all of them are sensitive.
             let is_same_version = declared.object.version == key.kind.version;
@@ -127,27 +156,36 @@ impl Baselines {
         self.declarations.contains_key(key)
     }
 
+    pub(super) fn is_declared_by(&self, id: &BaselineId, key: &ObjectKey) -> bool {
+        self.declarations_of(key).any(|declaration| declaration.baseline == *id)
+    }
+
     pub(super) fn keys_of_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
         self.declarations.keys().filter(|key| key.kind.is_same_type(kind)).cloned().collect()
     }
 
     /// The name of another baseline of the same source that declares the whole object, if `baseline` newly
-    /// declares the whole object, too.
+    /// declares the whole object, too. Both cover its namespace: others may not speak for it.
     pub(super) fn conflicting_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
         let declarations = self.declarations.get(&declared_key(object))?;
-        let of_source: Vec<&Declaration> =
-            declarations.iter().filter(|declaration| declaration.baseline.0 == baseline.source).collect();
-        let already_declares = of_source.iter().any(|declaration| *declaration.baseline.1 == *baseline.name);
-        if object.is_partial() || already_declares {
+        let namespace = &*object.object.namespace;
+        let id = BaselineId::of(baseline);
+        let already_declares = declarations.iter().any(|declaration| declaration.baseline == id);
+        if object.is_partial() || already_declares || !baseline.authority.covers(namespace) {
             return None;
         }
-        let owner = of_source.iter().find(|declaration| !declaration.object.is_partial());
-        owner.map(|declaration| &*declaration.baseline.1)
+        let owner = declarations.iter().map(|declaration| (&declaration.baseline, &declaration.object)).find(
+            |(owner, declared)| {
+                let covers = |state: &BaselineState| state.baseline.authority.covers(namespace);
+                owner.source == id.source && !declared.is_partial() && self.get(owner).is_some_and(covers)
+            },
+        );
+        owner.map(|(owner, _)| &*owner.name)
     }
 
     /// Adds or replaces a baseline. Returns the objects that have to be reconciled.
     pub(super) fn upsert(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> Vec<ObjectKey> {
-        let id = (baseline.source, baseline.name.clone());
+        let id = BaselineId::of(baseline);
         let old = self.states.0.get(&id).cloned();
         let in_flight = baseline.is_in_flight(now);
         let cluster_match = match &old {
@@ -158,11 +196,11 @@ impl Baselines {
         let reported_stale_lock = old.as_ref().and_then(|old| old.reported_stale_lock);
         let state =
             BaselineState { baseline: baseline.clone(), cluster_match, in_flight, reported_stale_lock };
-        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
         let affects_all = old.as_ref().is_none_or(|old| {
             old.in_flight != in_flight
                 || old.cluster_match != cluster_match
-                || fault(&old.baseline) != fault(baseline)
+                || old.baseline.authority != baseline.authority
+                || old.baseline.fault_kind() != baseline.fault_kind()
         });
         let old_objects = old.as_ref().map_or(&[][..], |old| &old.baseline.objects);
         let identity = |object: &'_ Arc<DeclaredObject>| (object.address.clone(), object.object.clone());
@@ -184,11 +222,10 @@ impl Baselines {
     }
 
     /// Removes a baseline. Returns the objects that have to be reconciled.
-    pub(super) fn remove(&mut self, source: Source, name: &Arc<str>) -> Vec<ObjectKey> {
-        let id = (source, name.clone());
-        let Some(old) = self.states.0.get(&id).cloned() else { return Vec::new() };
-        self.states.0.remove(&id);
-        old.baseline.objects.iter().map(|object| self.remove_declaration(&id, object)).collect()
+    pub(super) fn remove(&mut self, id: &BaselineId) -> Vec<ObjectKey> {
+        let Some(old) = self.states.0.get(id).cloned() else { return Vec::new() };
+        self.states.0.remove(id);
+        old.baseline.objects.iter().map(|object| self.remove_declaration(id, object)).collect()
     }
 
     /// Updates `in_flight` of all baselines. Returns the objects that have to be reconciled; none if nothing changed.

@@ -1,7 +1,10 @@
 //! A claim: the verdict of one source on one object, the episodes of drift in it, and its rating by the
 //! rules.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -10,7 +13,8 @@ use crate::{
     rules::{RatedObject, RuleSet},
     types::{
         ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
-        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, ResolutionCause, Source, Verdict,
+        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource, ResolutionCause, Severity,
+        Source, Verdict,
     },
 };
 
@@ -114,6 +118,7 @@ impl EpisodeCount {
 /// | in sync | | ends: `absorbed` if `baseline_moved`, else `reverted` |
 /// | no baseline: it was removed from the object | | ends: `deleted` |
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
+/// | untrusted | | ends: `rule` |
 ///
 /// An inconclusive judgement keeps the last conclusive result, which only a change of the rules can end or start. Findings that
 /// cannot be rated yet are in flight, see [`Rater::judgement_for_now`]. `baseline_moved` is true if the baseline changed and the
@@ -138,6 +143,7 @@ pub(super) fn step_episode(
         Judgement::InSync if baseline_moved => (Verdict::InSync, ResolutionCause::Absorbed),
         Judgement::InSync => (Verdict::InSync, ResolutionCause::Reverted),
         Judgement::NoBaseline => (Verdict::NoBaseline, ResolutionCause::Deleted),
+        Judgement::Untrusted(findings) => (rater.untrusted(findings), ResolutionCause::Rule),
         // Rules may match by labels, which change even if the fields cannot be compared now.
         Judgement::InFlight => return rerate(Verdict::InFlight(before.into_last_known()), rater),
         Judgement::Unknown(reason) => {
@@ -213,7 +219,7 @@ fn is_hash_moved(before: &Claim, after: &LiveObject) -> bool {
     let (Some(episode), HashBaseline::Match(digest)) = (before.verdict.episode(), hash_baseline) else {
         return false;
     };
-    let actual = FieldValue::non_empty(digest.to_string());
+    let actual = FieldValue::Text(digest.to_string().into());
     episode.differences.first().is_some_and(|difference| difference.finding.actual == actual)
 }
 
@@ -223,6 +229,8 @@ pub(super) struct Rater<'a> {
     pub(super) object: RatedObject<'a>,
     /// Whether all labels of the object that the rules need were read, see [`super::ActiveRules::has_labels`].
     pub(super) has_labels: bool,
+    /// The onsets that an earlier run observed, by path.
+    pub(super) observed: Option<&'a BTreeMap<Box<str>, Timestamp>>,
     pub(super) now: Timestamp,
 }
 
@@ -242,17 +250,32 @@ impl Rater<'_> {
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
-        let known_onsets: HashMap<&str, Timestamp> =
-            previous.differences().map(|known| (known.finding.path.as_str(), known.onset)).collect();
+        let known_onsets: HashMap<&str, (Timestamp, OnsetSource)> = previous
+            .differences()
+            .map(|known| (known.finding.path.as_str(), (known.onset, known.onset_source)))
+            .collect();
         for finding in findings {
-            let known_onset = known_onsets.get(finding.path.as_str()).copied();
+            let path = finding.path.as_str();
+            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
+            let known = known_onsets.get(path).copied().or_else(observed);
             let mut difference = self.rules.rate(&self.object, finding, self.now);
-            if let Some(known_onset) = known_onset {
-                difference.onset = difference.onset.min(known_onset);
+            if let Some(known) = known.filter(|(onset, _)| *onset < difference.onset) {
+                (difference.onset, difference.onset_source) = known;
             }
             differences.push(difference);
         }
         self.split_ignored(kind, differences, previous_onset(previous)).into_verdict()
+    }
+
+    /// Lists findings that never count: all of them are `info`, whatever the rules say.
+    fn untrusted(&self, findings: Vec<Finding>) -> Verdict {
+        let list = |finding| Difference {
+            severity: Severity::Info,
+            ignored_by: None,
+            matched: Arc::default(),
+            ..self.rules.rate(&self.object, finding, self.now)
+        };
+        Verdict::Untrusted(findings.into_iter().map(list).collect())
     }
 
     /// Rates the differences of a verdict again, including those of the last known one.
@@ -269,9 +292,11 @@ impl Rater<'_> {
         match previous {
             Verdict::InFlight(_) => Verdict::InFlight(rated),
             Verdict::Unknown(reason, _) => Verdict::Unknown(reason, rated),
-            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InSync | Verdict::NoBaseline => {
-                rated.into_verdict()
-            }
+            Verdict::Drifted(_)
+            | Verdict::Ignored(_)
+            | Verdict::InSync
+            | Verdict::NoBaseline
+            | Verdict::Untrusted(_) => rated.into_verdict(),
         }
     }
 
@@ -368,7 +393,7 @@ mod tests {
             source: Source::Annotation,
             autoscaled: false,
         };
-        then(&Rater { rules, object, has_labels: true, now })
+        then(&Rater { rules, object, has_labels: true, observed: None, now })
     }
 
     /// A claim that was never judged.

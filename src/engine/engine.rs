@@ -15,7 +15,7 @@
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
 //! `Engine::record` counts each start and end, and appends it to the history. It does not count the start of drift that may be older
-//! than the watch: `is_observed` in [`Engine::reconcile`].
+//! than the watch: [`is_start_observed`].
 //!
 //! After a restart the counters start at zero, and the history is what `--history.file` holds. Drift that the first list finds is an
 //! episode, but neither a detection nor a transition; its onset comes from the object's `managedFields`. Its end is counted.
@@ -37,6 +37,7 @@ use super::{
     autoscalers::{AutoscalerIndex, scale_target},
     baselines::{BaselineId, Baselines},
     claim::{Rater, object_view, only_baseline_moved, rerate, step_episode},
+    history::ObservedOnsets,
     judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
     snapshot::is_refused,
@@ -48,9 +49,10 @@ use crate::{
     event::Event,
     rules::RuleSet,
     types::{
-        AbsentObject, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus, HashBaseline,
-        Judgement, Kind, LastKnown, LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source,
-        Verdict, VerdictKind, WatchHealth, WatchId, WatchPlan,
+        AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
+        DeclaredObject, Difference, Episode, HashBaseline, HelmRelease, Judgement, Kind, LastKnown,
+        LiveObject, ObjectKey, OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, Verdict,
+        VerdictKind, WatchHealth, WatchId, WatchPlan,
     },
 };
 
@@ -74,6 +76,8 @@ pub struct Engine {
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
     grace_periods: HashMap<ObjectKey, Timestamp>,
+    /// Of claims that were not compared yet.
+    observed_onsets: HashMap<(ObjectKey, Source), ObservedOnsets>,
     /// When rule expiry was last checked.
     rules_checked_at: Timestamp,
 }
@@ -105,6 +109,7 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let with_baselines = sources.iter().filter(|source| !source.is_on_object());
+        let observed_onsets = history.observed_onsets();
         let snapshot = Snapshot {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
@@ -125,6 +130,7 @@ impl Engine {
             schemas: Arc::default(),
             autoscalers: AutoscalerIndex::default(),
             grace_periods: HashMap::new(),
+            observed_onsets,
             rules_checked_at: now,
         };
         engine.apply_plan(plan, now);
@@ -159,7 +165,7 @@ impl Engine {
             }
             Event::WatchHealth(watch, health) => self.set_watch_health(watch, health, now),
             Event::Baseline(baseline) => self.apply_baseline(&baseline, now),
-            Event::BaselineRemoved(source, name) => self.remove_baseline(source, &name, now),
+            Event::BaselineRemoved(source, name) => self.remove_baseline(&BaselineId { source, name }, now),
             Event::SourceHealth(source, health) => self.set_source_health(source, health),
             Event::SourceRemoved(source) => self.remove_source(source),
             Event::Rules(rules) => self.apply_rules(rules, now),
@@ -184,7 +190,12 @@ impl Engine {
         let before = self.entries(key).to_vec();
 
         // Diff the object for each source. The declarations of one source are merged into one judgement.
-        let judgements = source_judgements(key, presence, &before, &self.baselines, &self.schemas, now);
+        if let Presence::Exists(object) = presence {
+            self.observe_annotations(object);
+        }
+        let corroborations = &self.snapshot.history.corroborations;
+        let judgements =
+            source_judgements(key, presence, &before, &self.baselines, corroborations, &self.schemas, now);
         self.track_grace_period(key, presence, now);
         if before.is_empty() && judgements.is_empty() {
             return false;
@@ -209,21 +220,19 @@ impl Engine {
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
             let view = object_view(&object, source, &self.autoscalers);
-            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, now };
+            let observed = self.restored_onsets(&object, source);
+            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, observed, now };
             let judgement = rater.judgement_for_now(judgement);
             let baseline_moved =
                 previous.is_some_and(|entry| only_baseline_moved(entry, details.as_ref(), &object));
             let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
             let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
             let (verdict, change) = step_episode(verdict, judgement, baseline_moved, &rater);
-            // Drift that may be older than the watch is an episode, but no detection: at the first conclusive
-            // comparison of fields, and where a source is new on a known object.
-            let is_observed = match previous_claim {
-                Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
-                None => recreated.is_some() || context.counted && before.is_empty(),
-            };
-            let is_older = change == EpisodeChange::Started && !is_observed;
-            let change = if is_older { EpisodeChange::Unchanged } else { change };
+            if is_conclusive && !self.observed_onsets.is_empty() {
+                self.observed_onsets.remove(&(object.key().clone(), source));
+            }
+            let is_new_object = recreated.is_some() || context.counted && before.is_empty();
+            let change = change.without_unobserved_start(is_start_observed(previous_claim, is_new_object));
 
             // Record.
             self.metrics.count_reconcile(&object.key().kind, verdict.kind().as_str());
@@ -252,6 +261,17 @@ impl Engine {
         self.store(key, &before, after)
     }
 
+    /// The onsets that an earlier run observed in a claim that was not compared yet.
+    fn restored_onsets(
+        &self,
+        object: &ClaimedObject,
+        source: Source,
+    ) -> Option<&BTreeMap<Box<str>, Timestamp>> {
+        let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty())?;
+        let claim = restored.get(&(object.key().clone(), source))?;
+        (*claim.uid == *object.uid()).then_some(&claim.onsets)
+    }
+
     /// Ends a claim, and its episode if it has one.
     fn end_claim(&mut self, entry: &ClaimEntry, context: ReconcileContext) {
         let change = match entry.claim.verdict.episode() {
@@ -271,7 +291,8 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = entry.counter_key();
-        if !self.snapshot.counters.has_key(&counter) {
+        let is_untrusted = matches!(entry.claim.verdict, Verdict::Untrusted(_));
+        if !is_untrusted && !self.snapshot.counters.has_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(&counter);
         }
         let old = before.and_then(|entry| entry.claim.verdict.episode());
@@ -303,7 +324,11 @@ impl Engine {
             });
         let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
         let is_move = from != to && before.is_some() && after.is_some() && !is_first_sync && !is_apply;
-        if change != EpisodeChange::Unchanged || is_move {
+        // An onset that nothing else records is written to the history file.
+        let known = before.map(|entry| &entry.claim.verdict);
+        let is_new_onset =
+            self.snapshot.history.is_persistent() && new.is_some_and(|new| has_new_onset(new, known));
+        if change != EpisodeChange::Unchanged || is_move || is_new_onset {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,
@@ -369,10 +394,13 @@ impl Engine {
     /// An object that does not exist. It keeps the labels that were last read, or else the declared ones.
     fn absent_object(&self, key: &ObjectKey, before: &[Arc<ClaimEntry>]) -> ClaimedObject {
         let last_read = before.first().map(|entry| entry.object.rule_inputs());
-        let declared =
-            || Arc::new(RuleInputs { labels: self.baselines.labels_of(key), ..RuleInputs::default() });
+        let declared = || Arc::new(RuleInputs { labels: self.declared_labels(key), ..RuleInputs::default() });
         let rule_inputs = last_read.filter(|inputs| inputs.has_read_any()).map_or_else(declared, Arc::clone);
         ClaimedObject::Absent(Arc::new(AbsentObject { key: self.watched_key(key), rule_inputs }))
+    }
+
+    fn declared_labels(&self, key: &ObjectKey) -> Box<[(Box<str>, Box<str>)]> {
+        self.baselines.labels_of(key, &self.snapshot.history.corroborations)
     }
 
     /// The key with the kind in the version in which the cluster serves it.
@@ -431,6 +459,17 @@ impl Engine {
             Arc::new(ClaimEntry { object: ClaimedObject::Live(object.clone()), claim: entry.claim.clone() })
         };
         self.store(&object.key, &before, before.iter().map(refresh).collect())
+    }
+
+    /// Notes which Helm release the annotations of an object name, if it is one that declares the object beyond its namespace.
+    fn observe_annotations(&mut self, object: &LiveObject) {
+        let (Some(named), key) = (&object.helm_release, &object.key) else { return };
+        let declaring = self.baselines.declared(Source::Helm, key);
+        let declaring = declaring.filter_map(|(state, _)| state.baseline.authority.release());
+        let declaring: Vec<HelmRelease> = declaring.cloned().collect();
+        if declaring.iter().any(|release| *release.namespace != *key.namespace) {
+            self.snapshot.history.corroborations.observe(key, named, declaring);
+        }
     }
 
     /// Handles the deletion of an object. Claims of sources that still declare it remain.
@@ -625,30 +664,42 @@ impl Engine {
     fn apply_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
         self.report_baseline_problems(baseline);
         let mut affected = self.baselines.upsert(baseline, now);
+        self.forget_corroborations(baseline, &affected);
         // A cached object may prove that the baseline is of this cluster.
         let live: Vec<Arc<LiveObject>> =
             affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
         affected.extend(live.iter().flat_map(|object| self.baselines.match_by_object(object)));
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Absorbed, now));
-        self.match_baselines(vec![(baseline.source, baseline.name.clone())], now);
+        self.match_baselines(vec![BaselineId::of(baseline)], now);
         self.publish_baselines();
         true
     }
 
-    fn remove_baseline(&mut self, source: Source, name: &Arc<str>, now: Timestamp) -> bool {
-        let affected = self.baselines.remove(source, name);
+    fn remove_baseline(&mut self, id: &BaselineId, now: Timestamp) -> bool {
+        let removed = self.baselines.get(id).map(|state| state.baseline.clone());
+        let affected = self.baselines.remove(id);
+        if let Some(removed) = removed {
+            self.forget_corroborations(&removed, &affected);
+        }
         self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
         self.publish_baselines();
         true
     }
 
+    /// Forgets the corroborations of objects that a release declares no longer.
+    fn forget_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
+        let Some(release) = baseline.authority.release() else { return };
+        let id = BaselineId::of(baseline);
+        for key in affected.iter().filter(|key| !self.baselines.is_declared_by(&id, key)) {
+            self.snapshot.history.corroborations.remove(release, key);
+        }
+    }
+
     /// Counts and logs the problems that a baseline has and its previous version does not have.
     fn report_baseline_problems(&self, baseline: &Baseline) {
-        let before = self.baselines.get(baseline.source, &baseline.name).map(|state| &state.baseline);
-        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
-        if let Some(new) =
-            fault(baseline).filter(|_| before.and_then(|before| fault(before)) != fault(baseline))
-        {
+        let before = self.baselines.get(&BaselineId::of(baseline)).map(|state| &state.baseline);
+        let fault_before = before.and_then(|before| before.fault_kind());
+        if let Some(new) = baseline.fault_kind().filter(|fault| fault_before != Some(*fault)) {
             self.metrics.count_baseline_error(baseline.source, new.as_str());
         }
         for (reason, label, message) in [
@@ -670,6 +721,18 @@ impl Engine {
             if count(baseline) > before.map_or(0, |before| count(before)) {
                 warn!(state = %baseline.name, count = count(baseline), "{message}");
                 self.metrics.count_baseline_error(baseline.source, label);
+            }
+        }
+        // A Helm release needs no setting: the annotations of live objects corroborate it.
+        if matches!(baseline.authority, Authority::Namespace(_)) {
+            let untrusted = |baseline: &Baseline| {
+                let is_covered =
+                    |object: &DeclaredObject| baseline.authority.covers(&object.object.namespace);
+                baseline.objects.iter().filter(|object| !is_covered(object)).count()
+            };
+            if untrusted(baseline) > before.map_or(0, |before| untrusted(before)) {
+                let count = untrusted(baseline);
+                warn!(state = %baseline.name, count, "Objects beyond the namespace of a state are untrusted; trust it with sources.terraform.trusted_namespaces.");
             }
         }
         for object in &baseline.objects {
@@ -709,7 +772,7 @@ impl Engine {
     /// Reconciles the objects of baselines whose lock was taken, released or expired.
     fn expire_locks(&mut self, now: Timestamp) -> bool {
         let affected = self.baselines.refresh_locks(now);
-        for (source, name) in self.baselines.newly_stale_locks(now) {
+        for BaselineId { source, name } in self.baselines.newly_stale_locks(now) {
             warn!(%source, state = %name, "The lock is held for longer than an apply may take; drift is reported again.");
             self.metrics.count_baseline_error(source, STALE_LOCK);
         }
@@ -747,7 +810,7 @@ impl Engine {
             };
             let Some(objects) = self.baselines.decide_cluster(&baseline, is_synced) else { continue };
             affected.extend(objects);
-            let (source, name) = baseline;
+            let BaselineId { source, name } = baseline;
             warn!(%source, state = %name, "No object of the baseline is in this cluster; it is not compared.");
             self.metrics.count_baseline_error(source, OTHER_CLUSTER);
         }
@@ -846,7 +909,8 @@ impl Engine {
         let claim = before.claim.clone();
         let object = object_view(&before.object, claim.source, &self.autoscalers);
         let has_labels = self.snapshot.rules.has_labels(&before.object);
-        let (verdict, change) = rerate(claim.verdict, &Rater { rules, object, has_labels, now });
+        let (verdict, change) =
+            rerate(claim.verdict, &Rater { rules, object, has_labels, observed: None, now });
         let episodes = EpisodeCount::after(claim.episodes, change, now);
         let claim = Claim { verdict, episodes, ..claim };
         if claim != before.claim {
@@ -917,8 +981,27 @@ impl Engine {
     }
 }
 
+/// Whether an episode that starts now did not start before the watch. Older drift is an episode, but no detection: at the first
+/// conclusive comparison of fields, and where a source is new on a known object.
+fn is_start_observed(previous: Option<&Claim>, is_new_object: bool) -> bool {
+    match previous {
+        Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
+        None => is_new_object,
+    }
+}
+
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
+}
+
+/// Whether an onset was observed that the claim did not have before.
+fn has_new_onset(episode: &Episode, before: Option<&Verdict>) -> bool {
+    let differences = episode.differences.iter().chain(&episode.ignored);
+    let mut observed = differences.filter(|difference| difference.onset_source == OnsetSource::Observed);
+    observed.any(|new| {
+        let is_known = |known: &Difference| known.finding.path == new.finding.path;
+        before.is_none_or(|before| !before.differences().any(is_known))
+    })
 }
 
 fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
@@ -939,8 +1022,9 @@ mod tests {
         engine::{Engine, EngineMetrics, History},
         event::Event,
         types::{
-            Algorithm, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline, HashMismatch,
-            Kind, LiveObject, ObjectKey, Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
+            Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
+            HashMismatch, Kind, LiveObject, ObjectKey, Source, Watch, WatchHealth, WatchIds, WatchPlan,
+            WatchSpec,
         },
     };
 
@@ -1062,6 +1146,7 @@ mod tests {
             fault: None,
             lock: None,
             this_cluster: true,
+            authority: Authority::Cluster,
         })
     }
 

@@ -1,13 +1,17 @@
 //! The most recent transitions of claims, and their JSON form in the history file.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::trust::Corroborations;
 use crate::types::{
-    Actor, Episode, FieldClass, Kind, ObjectKey, ResolutionCause, Severity, Source, UnknownReason,
-    VerdictKind,
+    Actor, Episode, FieldClass, Kind, ObjectKey, OnsetSource, ResolutionCause, Severity, Source,
+    UnknownReason, VerdictKind,
 };
 
 /// A claim that moved from one verdict to another. One line of the history file is its JSON form, which other
@@ -44,12 +48,27 @@ pub struct EpisodeSummary {
     pub manager: Option<Box<str>>,
     pub field: FieldClass,
     pub paths: Vec<Box<str>>,
+    /// The onsets that nothing else records, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub observed: BTreeMap<Box<str>, Timestamp>,
+}
+
+/// The onsets of a claim that an earlier run observed, by path.
+#[derive(Debug)]
+pub(super) struct ObservedOnsets {
+    pub(super) uid: Box<str>,
+    pub(super) onsets: BTreeMap<Box<str>, Timestamp>,
 }
 
 impl EpisodeSummary {
     pub(super) fn new(episode: &Episode, change: EpisodeChange) -> Self {
         let worst = episode.worst();
+        let observed = episode.differences.iter().chain(&episode.ignored);
+        let observed = observed.filter(|difference| difference.onset_source != OnsetSource::FieldManager);
         Self {
+            observed: observed
+                .map(|difference| (difference.finding.path.as_str().into(), difference.onset))
+                .collect(),
             change,
             onset: episode.onset,
             severity: worst.severity,
@@ -77,8 +96,15 @@ pub enum EpisodeChange {
     Ended(ResolutionCause),
 }
 
+impl EpisodeChange {
+    /// A start that was not observed changes no count.
+    pub(super) fn without_unobserved_start(self, is_observed: bool) -> Self {
+        if self == Self::Started && !is_observed { Self::Unchanged } else { self }
+    }
+}
+
 /// The JSON form of a key: the fields of the kind and of the object on one level.
-mod flat_key {
+pub(super) mod flat_key {
     use super::{Deserialize, Deserializer, Kind, ObjectKey, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -89,12 +115,17 @@ mod flat_key {
         name: Box<str>,
     }
 
-    pub(super) fn serialize<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::engine) fn serialize<S: Serializer>(
+        key: &ObjectKey,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         let (namespace, name) = (key.namespace.as_str().into(), key.name.as_str().into());
         FlatKey { kind: Kind::clone(&key.kind), namespace, name }.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
+    pub(in crate::engine) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ObjectKey, D::Error> {
         let FlatKey { kind, namespace, name } = FlatKey::deserialize(deserializer)?;
         Ok(ObjectKey::new(kind, &namespace, &name))
     }
@@ -107,6 +138,10 @@ pub struct History {
     /// The sequence number of the oldest transition in the ring, visible or not.
     first: Option<u64>,
     last: u64,
+    /// They have to survive a restart, too.
+    pub corroborations: Corroborations,
+    /// Whether the transitions survive a restart.
+    is_persistent: bool,
 }
 
 /// The most transitions that are kept. The oldest chunk is dropped as a whole.
@@ -114,9 +149,9 @@ const CAPACITY: usize = 10_100;
 const CHUNK: usize = 100;
 
 impl History {
-    /// Continues an earlier history, including its sequence numbers.
+    /// Continues an earlier history, including its sequence numbers. The next run continues this one.
     pub fn restore(transitions: impl IntoIterator<Item = Transition>) -> Self {
-        let mut history = Self::default();
+        let mut history = Self { is_persistent: true, ..Self::default() };
         for transition in transitions {
             history.last = transition.sequence.max(history.last);
             history.append(Arc::new(transition));
@@ -127,6 +162,27 @@ impl History {
     /// The sequence number of the newest transition; 0 if there is none.
     pub fn last_sequence(&self) -> u64 {
         self.last
+    }
+
+    pub(super) fn is_persistent(&self) -> bool {
+        self.is_persistent
+    }
+
+    /// The observed onsets of all episodes that have not ended.
+    pub(super) fn observed_onsets(&self) -> HashMap<(ObjectKey, Source), ObservedOnsets> {
+        let mut open = HashMap::new();
+        for transition in self.after(0) {
+            let id = (transition.key.clone(), transition.source);
+            let episode = transition.episode.as_ref();
+            match episode.filter(|episode| !matches!(episode.change, EpisodeChange::Ended(_))) {
+                Some(episode) if !episode.observed.is_empty() => {
+                    let (uid, onsets) = (transition.uid.clone(), episode.observed.clone());
+                    open.insert(id, ObservedOnsets { uid, onsets });
+                }
+                Some(_) | None => drop(open.remove(&id)),
+            }
+        }
+        open
     }
 
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Transition>> {
@@ -153,7 +209,7 @@ impl History {
             if visible.len() == chunk.len() { chunk.clone() } else { Arc::new(visible) }
         };
         let chunks = self.chunks.iter().map(filter).filter(|chunk| !chunk.is_empty());
-        Self { chunks: chunks.collect(), ..*self }
+        Self { chunks: chunks.collect(), corroborations: Corroborations::default(), ..*self }
     }
 
     /// Appends a transition with the next sequence number.

@@ -7,13 +7,16 @@ use jiff::Timestamp;
 
 use super::{
     BaselineState, ClaimDetails, ClaimEntry, ClusterMatch, DeclaredBy, KindState, WatchState,
-    baselines::Baselines, snapshot::is_refused,
+    baselines::Baselines, snapshot::is_refused, trust::Corroborations,
 };
 use crate::{
-    diff::{Comparison, compare, creator, judge, judge_record, manifest::ClusterSchemas, redact_findings},
+    diff::{
+        Comparison, compare, creator, is_secret, judge, judge_record, manifest::ClusterSchemas,
+        redact_findings,
+    },
     types::{
-        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, Finding, HashBaseline, Judgement,
-        Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
+        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
+        Judgement, Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
     },
 };
 
@@ -77,14 +80,21 @@ pub(super) fn source_judgements(
     presence: &Presence,
     before: &[Arc<ClaimEntry>],
     baselines: &Baselines,
+    corroborations: &Corroborations,
     schemas: &ClusterSchemas,
     now: Timestamp,
 ) -> Vec<SourceJudgement> {
     let with_baselines = Source::ALL.iter().filter(|source| !source.is_on_object());
     let mut judgements: Vec<SourceJudgement> = with_baselines
-        .filter_map(|source| baseline_judgement(*source, key, presence, before, baselines, schemas))
+        .filter_map(|source| {
+            baseline_judgement(*source, key, presence, before, baselines, corroborations, schemas)
+        })
         .collect();
     if let Presence::Exists(object) = presence {
+        // Claims of baselines that may not speak for the object replace no other claim.
+        let is_unclaimed = |judgements: &[SourceJudgement]| {
+            judgements.iter().all(|known| matches!(known.judgement, Judgement::Untrusted(_)))
+        };
         judgements.extend(last_applied_judgement(object, schemas));
         if let Some(record) = object.controller_status() {
             let judgement = judge_record(record, record.in_grace_period(now));
@@ -94,34 +104,46 @@ pub(super) fn source_judgements(
         let has_hash_claim = match &object.hash_baseline {
             HashBaseline::NotRequested => false,
             // A Job is watched for its runs, not for a hash.
-            HashBaseline::Absent => judgements.is_empty() && !is_job,
+            HashBaseline::Absent => is_unclaimed(&judgements) && !is_job,
             HashBaseline::Unusable(_) | HashBaseline::Match(_) | HashBaseline::Mismatch(_) => true,
         };
         if has_hash_claim {
             judgements.push(SourceJudgement::plain(Source::Annotation, judge(object)));
-        } else if judgements.is_empty() {
+        } else if is_unclaimed(&judgements) {
             judgements.push(SourceJudgement::plain(Source::Unclaimed, Judgement::NoBaseline));
         }
     }
-    // A field that one baseline marks as sensitive is redacted in the findings of all sources.
-    for (fields, redaction_key) in baselines.sensitive_fields_of(key) {
+    // A field that one trusted baseline marks as sensitive is redacted in the findings of all sources.
+    for (fields, redaction_key) in baselines.sensitive_fields_of(key, corroborations) {
         for judgement in &mut judgements {
-            if let Judgement::Drifted(findings) = &mut judgement.judgement {
+            if let Judgement::Drifted(findings) | Judgement::Untrusted(findings) = &mut judgement.judgement {
                 redact_findings(findings, &fields, redaction_key);
             }
+        }
+    }
+    // A digest must not show whether the author of an untrusted baseline guessed a value.
+    for judgement in &mut judgements {
+        if let Judgement::Untrusted(findings) = &mut judgement.judgement {
+            findings.retain(|finding| !is_redacted(&finding.expected) && !is_redacted(&finding.actual));
         }
     }
     judgements.sort_by_key(|judgement| judgement.source);
     judgements
 }
 
-/// The merged judgement of all baselines of one source that declare an object.
+fn is_redacted(value: &FieldValue) -> bool {
+    matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_))
+}
+
+/// The merged judgement of all baselines of one source that declare an object. Baselines that may not speak for the object count
+/// only where no other one declares it, and then their findings are untrusted.
 fn baseline_judgement(
     source: Source,
     key: &ObjectKey,
     presence: &Presence,
     before: &[Arc<ClaimEntry>],
     baselines: &Baselines,
+    corroborations: &Corroborations,
     schemas: &ClusterSchemas,
 ) -> Option<SourceJudgement> {
     let is_known = |entry: &Arc<ClaimEntry>| entry.claim.source == source;
@@ -134,6 +156,7 @@ fn baseline_judgement(
     }
     let mut details = ClaimDetails::default();
     let (mut judgements, mut declared_by) = (Vec::new(), Vec::new());
+    let (mut untrusted, mut untrusted_by) = (Vec::new(), Vec::new());
     for (state, declared) in baselines.declared(source, key) {
         // The cluster of a baseline is decided before its objects are judged, unless they cannot be watched
         // at all.
@@ -141,9 +164,25 @@ fn baseline_judgement(
             continue;
         }
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
-        let judgement = judge_declared(state, declared, presence, schemas, &mut details);
-        declared_by.push((precedence(&judgement), DeclaredBy { address, baseline }));
-        judgements.push(judgement);
+        let by = DeclaredBy { address, baseline };
+        if corroborations.trust(&state.baseline, key) {
+            let judgement = judge_declared(state, declared, presence, schemas, &mut details);
+            declared_by.push((precedence(&judgement), by));
+            judgements.push(judgement);
+        } else if matches!(presence, Presence::Exists(_)) && !is_secret(&key.kind.group, &key.kind.kind) {
+            // A right guess of a Secret must look like a wrong one, and a made-up object is not listed.
+            let judgement = judge_declared(state, declared, presence, schemas, &mut ClaimDetails::default());
+            add_untrusted(&mut untrusted, judgement);
+            untrusted_by.push(by);
+        }
+    }
+    if judgements.is_empty() && !untrusted_by.is_empty() {
+        let details = ClaimDetails { declared_by: untrusted_by, ..ClaimDetails::default() };
+        return Some(SourceJudgement {
+            source,
+            judgement: Judgement::Untrusted(untrusted),
+            details: Some(details),
+        });
     }
     declared_by.sort_by_key(|(rank, _)| *rank);
     details.declared_by = declared_by.into_iter().map(|(_, declared_by)| declared_by).collect();
@@ -152,6 +191,18 @@ fn baseline_judgement(
         details.compared_content = object.readable_document().map(|document| document.content);
     }
     Some(SourceJudgement { source, judgement, details: Some(details) })
+}
+
+/// Adds the findings of a declaration that may not speak for its object.
+fn add_untrusted(untrusted: &mut Vec<Finding>, judgement: Judgement) {
+    let findings = match judgement {
+        Judgement::Drifted(findings) => findings,
+        Judgement::Replaced(finding) => vec![finding],
+        _ => Vec::new(),
+    };
+    let is_new = |finding: &Finding| !untrusted.iter().any(|known| known.path == finding.path);
+    let new: Vec<Finding> = findings.into_iter().filter(is_new).collect();
+    untrusted.extend(new);
 }
 
 fn last_applied_judgement(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceJudgement> {
@@ -252,7 +303,8 @@ fn judge_comparison(comparison: Comparison) -> Judgement {
 /// | 3 | in sync | the object matches every declaration that can be compared |
 /// | 4 | unknown, no baseline | no declaration can be compared |
 ///
-/// Within a row the first declaration wins. [`super::claim::step_episode`] has the table of where an episode starts and ends.
+/// Declarations that may not speak for the object are not merged: see [`baseline_judgement`]. Within a row the first declaration
+/// wins. [`super::claim::step_episode`] has the table of where an episode starts and ends.
 fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
     judgements.into_iter().reduce(|merged, next| match (merged, next) {
         (Judgement::Drifted(mut findings), Judgement::Drifted(mut more)) => {
@@ -274,7 +326,7 @@ fn precedence(judgement: &Judgement) -> u8 {
         Judgement::Drifted(_) => 1,
         Judgement::InFlight => 2,
         Judgement::InSync => 3,
-        Judgement::Unknown(_) | Judgement::NoBaseline => 4,
+        Judgement::Unknown(_) | Judgement::NoBaseline | Judgement::Untrusted(_) => 4,
     }
 }
 

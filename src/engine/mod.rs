@@ -17,6 +17,7 @@ mod run;
 mod shared_map;
 mod snapshot;
 mod store;
+mod trust;
 mod watches;
 
 pub use active_rules::ActiveRules;
@@ -29,3 +30,4 @@ pub use metrics::EngineMetrics;
 pub use run::{EVENT_QUEUE_CAPACITY, SnapshotPublisher, SnapshotReader, run, snapshot_channel};
 pub use snapshot::{KindState, Snapshot, WatchState};
 pub use store::{ClaimBlock, ClaimBlocks};
+pub use trust::{Corroboration, Corroborations};

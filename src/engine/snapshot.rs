@@ -226,9 +226,9 @@ mod tests {
             ClaimBlocks, CounterKey, DriftCounters, KindState, Snapshot, WatchState, baselines::Baselines,
         },
         types::{
-            Baseline, BaselineError, BaselineFault, BaselineOrigin, DeclaredBody, DeclaredObject, DownReason,
-            Kind, Lock, ObjectRef, RedactionKey, Scope, SkipReason, SkippedResource, Source, UnknownReason,
-            WatchHealth, WatchSpec,
+            Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, DeclaredBody, DeclaredObject,
+            DownReason, Kind, Lock, ObjectRef, RedactionKey, Scope, SkipReason, SkippedResource, Source,
+            UnknownReason, WatchHealth, WatchSpec,
         },
     };
 
@@ -261,12 +261,13 @@ mod tests {
                 message: "Secret attic/tfstate-own cannot be read".into(),
             }),
             lock: Some(Lock {
-                operation: "OperationTypeApply".into(),
+                operation: Some("OperationTypeApply".into()),
                 who: "ann@attic".into(),
                 created: None,
                 in_flight_until: None,
             }),
             this_cluster: true,
+            authority: Authority::Cluster,
         })
     }
 

@@ -254,6 +254,7 @@ pub(super) fn is_same_version(a: &LiveObject, b: &LiveObject) -> bool {
         && a.hash_baseline.has_same_hashes(&b.hash_baseline)
         && a.document == b.document
         && a.applied == b.applied
+        && a.helm_release == b.helm_release
         // Reports depend on the time, too.
         && a.report.is_none()
         && b.report.is_none()

@@ -49,11 +49,12 @@ pub fn rules_to_yaml(rules: &[RuleSpec]) -> String {
 
 fn rule(field: &AcceptedField<'_>, justification: &Justification<'_>) -> RuleSpec {
     let AcceptedField { group, kind, namespace, name, path, value } = field;
-    let qualified = if group.is_empty() { (*kind).to_owned() } else { format!("{kind}.{group}") };
+    // Without a group, the rule would match kinds of this name in every group.
+    let group = if group.is_empty() { "core" } else { *group };
     RuleSpec {
         name: rule_name(field),
         matches: MatchSpec {
-            kinds: vec![qualified],
+            kinds: vec![format!("{kind}.{group}")],
             namespaces: vec![(*namespace).to_owned()],
             names: vec![(*name).to_owned()],
             paths: vec![(*path).to_owned()],

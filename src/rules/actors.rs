@@ -31,7 +31,7 @@ impl Actors {
 fn is_scaled_to_zero(finding: &Finding) -> bool {
     match &finding.actual {
         FieldValue::Absent | FieldValue::Null => true,
-        FieldValue::Plain(replicas) => **replicas == *"0",
+        FieldValue::Text(replicas) | FieldValue::Json(replicas) => **replicas == *"0",
         FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => false,
     }
 }

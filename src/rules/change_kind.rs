@@ -14,17 +14,17 @@ pub(super) fn change_kind(finding: &Finding) -> Option<ChangeKind> {
         (FieldValue::Absent | FieldValue::Null, FieldValue::Absent | FieldValue::Null) => None,
         (FieldValue::Absent | FieldValue::Null, _) => Some(ChangeKind::Added),
         (_, FieldValue::Absent | FieldValue::Null) => Some(ChangeKind::Removed),
-        (FieldValue::Plain(expected), FieldValue::Plain(actual)) => {
-            if is_reordered(expected, actual) {
-                return Some(ChangeKind::Reordered);
-            }
-            is_version_field(finding).then(|| version_change(expected, actual)).flatten()
+        (FieldValue::Json(expected), FieldValue::Json(actual))
+        | (FieldValue::PartlyRedacted(expected), FieldValue::PartlyRedacted(actual))
+            if is_reordered(expected, actual) =>
+        {
+            Some(ChangeKind::Reordered)
         }
-        (FieldValue::PartlyRedacted(expected), FieldValue::PartlyRedacted(actual)) => {
-            is_reordered(expected, actual).then_some(ChangeKind::Reordered)
-        }
-        (FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_), _)
-        | (_, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_)) => None,
+        (
+            FieldValue::Text(expected) | FieldValue::Json(expected),
+            FieldValue::Text(actual) | FieldValue::Json(actual),
+        ) if is_version_field(finding) => version_change(expected, actual),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt};
 
 use super::RuleOrigin;
-use crate::types::ClosedSet;
+use crate::types::{ClosedSet, shorten};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
@@ -51,11 +51,11 @@ impl<'a> Reporter<'a> {
     }
 
     pub(super) fn for_rule(self, rule: &str) -> Self {
-        Self { rule: Some(rule.into()), ..self }
+        Self { rule: Some(shorten(rule).into()), ..self }
     }
 
     pub(super) fn problem(&mut self, key: &str, message: impl fmt::Display) {
-        self.push(key, message.to_string().into(), None);
+        self.push(key, shorten(&message.to_string()).into_owned(), None);
     }
 
     /// Reports a problem with the most similar of `words` as suggestion.
@@ -66,11 +66,11 @@ impl<'a> Reporter<'a> {
         word: &str,
         words: impl IntoIterator<Item = &'w str>,
     ) {
-        self.push(key, message.into(), nearest(word, words).map(Into::into));
+        self.push(key, message, nearest(word, words).map(Into::into));
     }
 
     pub(super) fn not_one_of(&mut self, key: &str, word: &str, words: &[&str]) {
-        let message = format!("`{word}` is not one of {}", words.join(", "));
+        let message = format!("`{}` is not one of {}", shorten(word), words.join(", "));
         self.unknown(key, message, word, words.iter().copied());
     }
 
@@ -90,10 +90,16 @@ impl<'a> Reporter<'a> {
         members
     }
 
-    fn push(&mut self, key: &str, message: Box<str>, suggestion: Option<Box<str>>) {
+    fn push(&mut self, key: &str, message: String, suggestion: Option<Box<str>>) {
         let key = if key.is_empty() { self.prefix.clone() } else { format!("{}.{key}", self.prefix) };
         let (origin, rule) = (self.origin.clone(), self.rule.clone());
-        self.problems.push(RuleProblem { origin, rule, key: key.into(), message, suggestion });
+        self.problems.push(RuleProblem {
+            origin,
+            rule,
+            key: key.into(),
+            message: message.into(),
+            suggestion,
+        });
     }
 }
 

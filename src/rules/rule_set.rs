@@ -15,7 +15,8 @@ use super::{
     spec::Effects,
 };
 use crate::types::{
-    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity, Source,
+    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, OnsetSource, PathPattern,
+    Severity, Source,
 };
 
 /// Compiled rules.
@@ -150,7 +151,11 @@ impl RuleSet {
     /// The onset is the time at which the owner wrote the field, so it survives restarts without stored state. The clock of the API
     /// server may be ahead, so the onset is never later than `now`.
     pub fn rate(&self, object: &RatedObject<'_>, finding: Finding, now: Timestamp) -> Difference {
-        let onset = finding.owner.as_ref().and_then(|owner| owner.time).map_or(now, |time| time.min(now));
+        let written = finding.owner.as_ref().and_then(|owner| owner.time);
+        let onset = match written {
+            Some(time) => (time.min(now), OnsetSource::FieldManager),
+            None => (now, OnsetSource::Observed),
+        };
         self.difference(object, finding, onset, now)
     }
 
@@ -161,14 +166,14 @@ impl RuleSet {
         difference: &Difference,
         now: Timestamp,
     ) -> Difference {
-        self.difference(object, difference.finding.clone(), difference.onset, now)
+        self.difference(object, difference.finding.clone(), (difference.onset, difference.onset_source), now)
     }
 
     fn difference(
         &self,
         object: &RatedObject<'_>,
         finding: Finding,
-        onset: Timestamp,
+        (onset, onset_source): (Timestamp, OnsetSource),
         now: Timestamp,
     ) -> Difference {
         let actor = self.actors.classify(&finding, object.autoscaled);
@@ -208,6 +213,7 @@ impl RuleSet {
         Difference {
             finding,
             onset,
+            onset_source,
             severity,
             expectation: expectation.unwrap_or(Expectation::Unexpected),
             // Without a rule, a person has to review the difference.

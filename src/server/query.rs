@@ -11,7 +11,7 @@ use axum::extract::rejection::QueryRejection;
 use jiff::Timestamp;
 
 #[cfg(test)]
-use crate::types::{Actor, Advice, Difference, Expectation, FieldClass, Finding};
+use crate::types::{Actor, Advice, Difference, Expectation, FieldClass, Finding, OnsetSource};
 use crate::{
     engine::{ClaimEntry, KindState, Snapshot, Transition},
     rules::Rule,
@@ -178,6 +178,7 @@ impl<'a> ClaimRow<'a> {
             VerdictKind::NoBaseline => 3,
             VerdictKind::Ignored => 4,
             VerdictKind::InSync => 5,
+            VerdictKind::Untrusted => 6,
         };
         (class, Reverse(self.worst().map(|worst| worst.severity)), Reverse(self.onset()))
     }
@@ -458,6 +459,7 @@ pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, 
         advice: Advice::AlertOnly,
         actor: Actor::Kubectl,
         onset: Timestamp::UNIX_EPOCH,
+        onset_source: OnsetSource::FieldManager,
         ignored_by: None,
         matched: Arc::default(),
     }

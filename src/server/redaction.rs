@@ -42,19 +42,31 @@ impl ValueRedactor {
             expected: self.redact_value(*class, expected),
             actual: self.redact_value(*class, actual),
         };
-        // A plain value may have the text of a digest or of null. Redacting it keeps the two texts apart.
-        if displayed.expected != displayed.actual && displayed.expected.text() == displayed.actual.text() {
-            return DisplayedValues { expected: self.digest(expected), actual: self.digest(actual) };
+        // A string and a number may have the same text and so the same digest, and a plain value the text of a digest or of
+        // null. A digest of the notation keeps them apart. The forms tell two plain values apart.
+        let is_plain = |value: &FieldValue| matches!(value, FieldValue::Text(_) | FieldValue::Json(_));
+        let are_alike = expected != actual
+            && displayed.expected.text() == displayed.actual.text()
+            && !(is_plain(&displayed.expected) && is_plain(&displayed.actual));
+        if are_alike {
+            let digest = |value: &FieldValue| match value {
+                FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => value.clone(),
+                plain => FieldValue::Redacted(self.key.digest(plain.notation().as_bytes())),
+            };
+            return DisplayedValues {
+                expected: Cow::Owned(digest(expected)),
+                actual: Cow::Owned(digest(actual)),
+            };
         }
         displayed
     }
 
     fn redact_value<'a>(&self, class: FieldClass, value: &'a FieldValue) -> Cow<'a, FieldValue> {
-        if self.plain || is_public(class) { Cow::Borrowed(value) } else { self.digest(value) }
-    }
-
-    fn digest(&self, value: &FieldValue) -> Cow<'static, FieldValue> {
-        Cow::Owned(value.redacted(&self.key))
+        if self.plain || is_public(class) {
+            Cow::Borrowed(value)
+        } else {
+            Cow::Owned(value.redacted(&self.key))
+        }
     }
 }
 
@@ -89,7 +101,7 @@ mod tests {
     fn values_that_may_hold_credentials_are_digests_unless_plain_values_are_enabled() {
         let key = RedactionKey::new([3; 32]);
         let redactor = ValueRedactor { plain: false, key: key.clone() };
-        let (replicas, password) = (FieldValue::non_empty("3"), FieldValue::non_empty("hunter2"));
+        let (replicas, password) = (FieldValue::Json("3".into()), FieldValue::Text("hunter2".into()));
         assert_eq!(*redactor.redact_value(FieldClass::Replicas, &replicas), replicas);
         let absent = FieldValue::Absent;
         assert_eq!(

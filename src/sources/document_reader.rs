@@ -9,14 +9,15 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    budget::Budget,
     documents::{Document, documents, object_of_document},
-    driver::{BaselineReader, ReadResult, read_blocking},
-    publisher::DecodedBaseline,
+    driver::{BaselineReader, DecodeSlots, ReadResult, read_blocking},
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
+    config::{BaselineLimits, LimitExceeded},
     diff::manifest::declared_object,
-    types::{BaselineFault, DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource},
+    types::{DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource, shorten},
 };
 
 /// Decodes the versions of one baseline that consists of YAML or JSON documents.
@@ -25,6 +26,8 @@ pub(super) struct DocumentReader {
     cache: DecodeCache<Vec<DecodedPart>>,
     /// The number of known scopes when the cached objects got their namespaces.
     known_scopes: usize,
+    /// The work units of the last version.
+    work: usize,
 }
 
 /// A text that consists of documents.
@@ -45,48 +48,84 @@ pub(super) struct DecodedDocuments {
 
 impl BaselineReader for DocumentReader {
     fn with_key(key: RedactionKey) -> Self {
-        Self { key, cache: DecodeCache::default(), known_scopes: 0 }
+        Self { key, cache: DecodeCache::default(), known_scopes: 0, work: 0 }
     }
 
     fn key(&self) -> &RedactionKey {
         &self.key
     }
+
+    fn work(&self) -> usize {
+        self.work
+    }
 }
 
 impl DocumentReader {
-    pub(super) fn read<'a>(
-        &mut self,
-        texts: impl IntoIterator<Item = ManifestText<'a>>,
-        scopes: &KindScopes,
-    ) -> DecodedDocuments {
+    /// Starts to decode another version.
+    pub(super) fn start<'a>(
+        &'a mut self,
+        scopes: &'a KindScopes,
+        limits: &BaselineLimits,
+    ) -> DocumentDecoder<'a> {
         if self.known_scopes != scopes.len() {
             (self.cache, self.known_scopes) = (DecodeCache::default(), scopes.len());
         }
-        let mut decoded = DecodedDocuments::default();
-        let mut seen = HashSet::new();
-        for ManifestText { text, default_namespace, address } in texts {
-            for document in documents(text) {
-                let address = address.or(document.template());
-                let inputs = [document.text(), default_namespace, address.unwrap_or_default()];
-                let decode = || Ok(decode_document(&document, address, default_namespace, scopes, &self.key));
-                for part in self.cache.get_or_decode(&inputs, decode).unwrap_or_default() {
-                    match part {
-                        DecodedPart::Object(object) if seen.insert(identity(&object.object)) => {
-                            decoded.objects.push(object);
-                        }
-                        DecodedPart::Object(object) => decoded.skipped.push(SkippedResource {
-                            address: object.address.clone(),
-                            resource_type: object.resource_type.clone(),
-                            reason: SkipReason::Duplicate,
-                        }),
-                        DecodedPart::SkippedResource(skipped) => decoded.skipped.push(skipped),
-                        DecodedPart::Ignored => {}
+        self.cache.rollback();
+        let (decoded, seen) = (DecodedDocuments::default(), HashSet::new());
+        DocumentDecoder { reader: self, scopes, budget: Budget::new(limits), decoded, seen }
+    }
+}
+
+/// Decodes one version of a baseline, text by text.
+pub(super) struct DocumentDecoder<'a> {
+    reader: &'a mut DocumentReader,
+    scopes: &'a KindScopes,
+    budget: Budget,
+    decoded: DecodedDocuments,
+    seen: HashSet<[Box<str>; 4]>,
+}
+
+impl DocumentDecoder<'_> {
+    pub(super) fn add(&mut self, text: &ManifestText<'_>) -> Result<(), LimitExceeded> {
+        let result = self.add_documents(text);
+        self.reader.work = self.budget.work();
+        if result.is_err() {
+            self.reader.cache.rollback();
+        }
+        result
+    }
+
+    fn add_documents(&mut self, text: &ManifestText<'_>) -> Result<(), LimitExceeded> {
+        let Self { reader, scopes, budget, decoded, seen } = self;
+        let ManifestText { text, default_namespace, address } = *text;
+        for document in documents(text) {
+            budget.add_document()?;
+            let address = address.or(document.template());
+            let inputs = [document.text(), default_namespace, address.unwrap_or_default()];
+            let decode =
+                || decode_document(&document, address, default_namespace, scopes, &reader.key, budget);
+            for part in reader.cache.get_or_decode(&inputs, decode)? {
+                budget.add_object()?;
+                match part {
+                    DecodedPart::Object(object) if seen.insert(identity(&object.object)) => {
+                        decoded.objects.push(object);
                     }
+                    DecodedPart::Object(object) => decoded.skipped.push(SkippedResource {
+                        address: object.address.clone(),
+                        resource_type: object.resource_type.clone(),
+                        reason: SkipReason::Duplicate,
+                    }),
+                    DecodedPart::SkippedResource(skipped) => decoded.skipped.push(skipped),
+                    DecodedPart::Ignored => {}
                 }
             }
         }
-        self.cache.commit();
-        decoded
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> DecodedDocuments {
+        self.reader.cache.commit();
+        self.decoded
     }
 }
 
@@ -96,17 +135,23 @@ fn identity(object: &ObjectRef) -> [Box<str>; 4] {
 }
 
 fn decode_document(
-    document: &Document,
+    document: &Document<'_>,
     address: Option<&str>,
     default_namespace: &str,
     scopes: &KindScopes,
     key: &RedactionKey,
-) -> Vec<DecodedPart> {
+    budget: &mut Budget,
+) -> Result<Vec<DecodedPart>, LimitExceeded> {
     let skipped = |resource_type: &str, reason| {
-        let address = address.unwrap_or_default().into();
-        DecodedPart::SkippedResource(SkippedResource { address, resource_type: resource_type.into(), reason })
+        let (address, resource_type) = (address.unwrap_or_default().into(), shorten(resource_type).into());
+        DecodedPart::SkippedResource(SkippedResource { address, resource_type, reason })
     };
-    let objects = document.objects().into_iter().map(|object| {
+    let objects = document.objects(budget)?;
+    // All of them are in memory before the first one is counted.
+    if objects.len() > budget.limits().objects {
+        return Err(budget.limits().objects_exceeded());
+    }
+    let objects = objects.into_iter().map(|object| {
         // The error may quote a secret, so it is dropped.
         let Ok(object) = object else { return skipped("", SkipReason::NotYaml) };
         if is_tool_config(&object) {
@@ -121,7 +166,7 @@ fn decode_document(
         let declared = declared_object(name, object, key);
         DecodedPart::Object(Arc::new(DeclaredObject { address: address.into(), ..declared }))
     });
-    objects.collect()
+    Ok(objects.collect())
 }
 
 /// Whether a document configures kustomize and is never applied to a cluster.
@@ -130,20 +175,20 @@ fn is_tool_config(document: &Value) -> bool {
 }
 
 /// Decodes documents on a blocking thread, and again if the API server had to be asked whether their kinds are namespaced.
+/// `size` is that of the stored bytes.
 pub(super) async fn decode_documents<F>(
     reader: DocumentReader,
     shared_scopes: &SharedScopes,
+    slots: &DecodeSlots,
+    size: usize,
     decode: F,
 ) -> (DocumentReader, ReadResult)
 where
-    F: Fn(&mut DocumentReader, &KindScopes) -> Result<DecodedBaseline, BaselineFault>
-        + Clone
-        + Send
-        + 'static,
+    F: Fn(&mut DocumentReader, &KindScopes) -> ReadResult + Clone + Send + 'static,
 {
     let decode_with = |reader: DocumentReader, scopes: &KindScopes| {
         let (decode, scopes) = (decode.clone(), scopes.clone());
-        read_blocking(reader, move |reader| decode(reader, &scopes))
+        read_blocking(reader, slots, size, move |reader| decode(reader, &scopes))
     };
     let mut scopes = shared_scopes.snapshot();
     let (mut reader, mut decoded) = decode_with(reader, &scopes).await;
@@ -157,7 +202,7 @@ where
         decoded.objects.retain(|declared| discovery.covers(&declared.object));
         decoded.failure = discovery.into_failure();
     }
-    (reader, decoded.map_err(Into::into))
+    (reader, decoded)
 }
 
 /// A decoded part of a baseline: a resource of a state, a document of a manifest.
@@ -184,11 +229,11 @@ impl<T> Default for DecodeCache<T> {
 }
 
 impl<T: Clone> DecodeCache<T> {
-    pub(super) fn get_or_decode(
+    pub(super) fn get_or_decode<E>(
         &mut self,
         inputs: &[&str],
-        decode: impl FnOnce() -> Result<T, BaselineFault>,
-    ) -> Result<T, BaselineFault> {
+        decode: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let hash = self.hasher.hash_one(inputs);
         let part = match self.last.get(&hash) {
             Some(part) => part.clone(),
@@ -213,14 +258,22 @@ impl<T: Clone> DecodeCache<T> {
 mod tests {
     use std::sync::Arc;
 
-    use super::{BaselineReader as _, DecodedDocuments, DocumentReader, KindScopes, ManifestText};
+    use super::{
+        BaselineLimits, BaselineReader as _, DecodedDocuments, DocumentReader, KindScopes, ManifestText,
+    };
     use crate::{
         diff::{terraform::sensitive_fields, unpack},
         types::{GroupKind, RedactionKey, SkipReason},
     };
 
     fn read(reader: &mut DocumentReader, text: &str) -> DecodedDocuments {
-        reader.read([ManifestText { text, default_namespace: "shop", address: None }], &KindScopes::default())
+        read_with(reader, text, &KindScopes::default())
+    }
+
+    fn read_with(reader: &mut DocumentReader, text: &str, scopes: &KindScopes) -> DecodedDocuments {
+        let mut decoder = reader.start(scopes, &BaselineLimits::default());
+        decoder.add(&ManifestText { text, default_namespace: "shop", address: None }).unwrap();
+        decoder.finish()
     }
 
     #[test]
@@ -266,8 +319,7 @@ mod tests {
         assert_eq!(&*read(&mut reader, text).objects[0].object.namespace, "shop");
         let fleets = GroupKind::new("example.com", "Fleet").into_owned();
         let scopes = KindScopes { namespaced: [(fleets, false)].into() };
-        let manifest = ManifestText { text, default_namespace: "shop", address: None };
-        assert_eq!(&*reader.read([manifest], &scopes).objects[0].object.namespace, "");
+        assert_eq!(&*read_with(&mut reader, text, &scopes).objects[0].object.namespace, "");
     }
 
     #[test]

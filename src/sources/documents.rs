@@ -1,14 +1,18 @@
 //! Kubernetes objects in YAML or JSON texts with several documents and Lists, parsed as Helm and kubectl do.
 
-use std::fmt;
+use std::{borrow::Cow, cell::Cell, fmt, rc::Rc};
 
 use serde::{
-    Deserialize, Deserializer,
-    de::{Error, MapAccess, SeqAccess, Visitor},
+    Deserializer,
+    de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Value};
 
-use crate::{config::describe_yaml_error, types::ObjectRef};
+use super::budget::{Budget, MAP_NODES};
+use crate::{
+    config::{BaselineLimits, LimitExceeded, describe_yaml_error},
+    types::ObjectRef,
+};
 
 /// The longest name of any object that the API server accepts.
 const MAX_NAME: usize = 253;
@@ -28,30 +32,53 @@ pub struct DocumentError {
 
 /// The text between two `---` lines: YAML, or one or several JSON documents.
 #[derive(Debug)]
-pub struct Document {
+pub(super) struct Document<'a> {
     first_line: usize,
-    text: String,
+    /// Where the text begins in that line: after a `---`.
+    first_column: usize,
+    text: Cow<'a, str>,
 }
 
+type ParsedDocument = Result<Value, DocumentError>;
+
 /// Parses all objects. An invalid document does not affect the others.
-pub fn read_objects(text: &str) -> Vec<Result<Value, DocumentError>> {
-    documents(text).iter().flat_map(Document::objects).collect()
+pub fn read_objects(text: &str, limits: &BaselineLimits) -> Result<Vec<ParsedDocument>, LimitExceeded> {
+    let (mut budget, mut objects) = (Budget::new(limits), Vec::new());
+    for document in documents(text) {
+        budget.add_document()?;
+        objects.extend(document.objects(&mut budget)?);
+    }
+    Ok(objects)
 }
 
 /// Splits a text at lines that begin with `---`, so that each document can be parsed on its own.
-pub fn documents(text: &str) -> Vec<Document> {
+pub(super) fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut parts = vec![Document { first_line: 1, text: String::new() }];
-    for (index, line) in text.lines().enumerate() {
-        let marker = line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
-        if let Some(rest) = marker {
-            parts.push(Document { first_line: index + 1, text: format!("   {rest}\n") });
-        } else if let Some(part) = parts.last_mut() {
-            part.text.push_str(line);
-            part.text.push('\n');
+    let mut next = Some((1, 1, text));
+    std::iter::from_fn(move || {
+        let (first_line, first_column, text) = next.take()?;
+        let mut end = 0;
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            // The first line may follow a marker.
+            let is_whole = index > 0 || first_column == 1;
+            if let Some(rest) = line.strip_prefix("---").filter(|_| is_whole)
+                && (rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+            {
+                next = Some((first_line + index, 4, &text[end + 3..]));
+                break;
+            }
+            end += line.len();
         }
+        Some(Document { first_line, first_column, text: with_line_ends(&text[..end]) })
+    })
+}
+
+/// Like kubectl, ends every line with a line feed, without a carriage return.
+fn with_line_ends(text: &str) -> Cow<'_, str> {
+    if text.is_empty() || text.ends_with('\n') && !text.contains('\r') {
+        return text.into();
     }
-    parts
+    text.lines().flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Identifies the object of a document; `None` if a part of its name is missing or invalid.
@@ -84,13 +111,13 @@ pub(super) fn split_version(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
-impl Document {
-    pub fn text(&self) -> &str {
+impl Document<'_> {
+    pub(super) fn text(&self) -> &str {
         &self.text
     }
 
     /// The template that Helm rendered it from, from the comment in the first line.
-    pub fn template(&self) -> Option<&str> {
+    pub(super) fn template(&self) -> Option<&str> {
         let line = self.text.lines().map(str::trim).find(|line| !line.is_empty())?;
         line.strip_prefix("# Source:")
             .map(str::trim)
@@ -98,54 +125,63 @@ impl Document {
     }
 
     /// Parses the document, and replaces Lists by their items.
-    pub fn objects(&self) -> Vec<Result<Value, DocumentError>> {
-        self.parse().into_iter().flat_map(expand_list).collect()
+    pub(super) fn objects(&self, budget: &mut Budget) -> Result<Vec<ParsedDocument>, LimitExceeded> {
+        Ok(self.parse(budget)?.into_iter().flat_map(expand_list).collect())
     }
 
-    fn parse(&self) -> Vec<Result<Value, DocumentError>> {
+    fn parse(&self, budget: &mut Budget) -> Result<Vec<ParsedDocument>, LimitExceeded> {
         // Only directives and comments.
         if self.text.lines().all(|line| line.trim().is_empty() || line.starts_with(['%', '#'])) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let json: Result<Vec<Value>, serde_json::Error> =
-            serde_json::Deserializer::from_str(&self.text).into_iter().collect();
-        let json = match json {
-            Ok(documents) => return documents.into_iter().map(Ok).collect(),
-            Err(error) => error,
-        };
-        match parse_yaml(&self.text) {
-            Ok(Value::Null) => Vec::new(),
-            Ok(document) => vec![Ok(document)],
-            Err(_) if self.text.trim_start().starts_with(['{', '[']) => self.json_before(&json),
-            Err(yaml) => vec![Err(self.yaml_error(&yaml))],
+        let mut json_error = None;
+        if self.text.trim_start().starts_with(['{', '[']) {
+            budget.add_json(&self.text)?;
+            let json: Result<Vec<Value>, serde_json::Error> =
+                serde_json::Deserializer::from_str(&self.text).into_iter().collect();
+            match json {
+                Ok(documents) => return Ok(documents.into_iter().map(Ok).collect()),
+                Err(error) => json_error = Some(error),
+            }
         }
+        Ok(match (parse_yaml(&self.text, budget)?, json_error) {
+            (Ok(Value::Null), _) => Vec::new(),
+            (Ok(document), _) => vec![Ok(document)],
+            (Err(_), Some(json)) => self.json_before(&json),
+            (Err(yaml), None) => vec![Err(self.yaml_error(&yaml))],
+        })
     }
 
     /// The JSON documents before the first invalid one, and its error.
-    fn json_before(&self, error: &serde_json::Error) -> Vec<Result<Value, DocumentError>> {
+    fn json_before(&self, error: &serde_json::Error) -> Vec<ParsedDocument> {
         let stream = serde_json::Deserializer::from_str(&self.text).into_iter::<Value>();
         let valid = stream.map_while(Result::ok).map(Ok);
         // serde_json repeats the position in its message.
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-        let line = error.line() + self.first_line - 1;
-        valid.chain([Err(DocumentError { line, column: error.column(), message })]).collect()
+        valid.chain([Err(self.error_at(error.line(), error.column(), message))]).collect()
     }
 
     fn yaml_error(&self, error: &serde_saphyr::Error) -> DocumentError {
         let location = error.location();
         let number =
             |position: Option<u64>| position.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
-        DocumentError {
-            line: number(location.map(|location| location.line())) + self.first_line - 1,
-            column: number(location.map(|location| location.column())),
-            message: describe_yaml_error(error.without_snippet()),
-        }
+        self.error_at(
+            number(location.map(|location| location.line())),
+            number(location.map(|location| location.column())),
+            describe_yaml_error(error.without_snippet()),
+        )
+    }
+
+    /// An error at this position in the document.
+    fn error_at(&self, line: usize, column: usize, message: String) -> DocumentError {
+        let column = if line == 1 { column + self.first_column - 1 } else { column };
+        DocumentError { line: line + self.first_line - 1, column, message }
     }
 }
 
 /// Replaces a List by its items, recursively. Items without a kind inherit it from the List.
-fn expand_list(document: Result<Value, DocumentError>) -> Vec<Result<Value, DocumentError>> {
+fn expand_list(document: ParsedDocument) -> Vec<ParsedDocument> {
     let Ok(Value::Object(mut list)) = document else {
         return vec![document];
     };
@@ -170,37 +206,100 @@ fn expand_list(document: Result<Value, DocumentError>) -> Vec<Result<Value, Docu
     items.into_iter().map(inherit).flat_map(expand_list).collect()
 }
 
-/// Parses one document by the rules of YAML 1.1.
-fn parse_yaml(text: &str) -> Result<Value, serde_saphyr::Error> {
-    serde_saphyr::from_str_with_options::<Node>(text, options()).map(|node| node.0)
+/// Parses one document by the rules of YAML 1.1. An error of the document is the inner one.
+fn parse_yaml(text: &str, budget: &mut Budget) -> Result<Result<Value, serde_saphyr::Error>, LimitExceeded> {
+    let work = Rc::new(Cell::new(0));
+    let total = work.clone();
+    let options = options(text, budget)
+        .with_budget_report(move |report| total.set(report.events + report.recorded_anchor_events));
+    let limits = *budget.limits();
+    let nodes = Cell::new(limits.nodes);
+    let seed = NodeSeed { remaining: &nodes };
+    let parsed = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
+        seed.deserialize(deserializer)
+    });
+    let exceeded = match &parsed {
+        Err(_) if nodes.get() == 0 => Some(limits.nodes_exceeded()),
+        Err(error) => limit_of(error, &limits),
+        Ok(_) => None,
+    };
+    budget.add_work(work.get()).and(exceeded.map_or(Ok(()), Err))?;
+    Ok(parsed)
 }
 
-/// `0644` is octal, the last of duplicate keys wins, and an anchor may have many aliases. The limits allow large lists; the
-/// expansion of aliases stays limited by the defaults of the library.
-fn options() -> serde_saphyr::Options {
+/// `0644` is octal, the last of duplicate keys wins, and an anchor may have many aliases.
+fn options(text: &str, budget: &Budget) -> serde_saphyr::Options {
+    let (limits, work) = (budget.limits(), budget.remaining_work());
+    // Aliases may repeat texts, up to an eighth of the largest one.
+    let scalar_bytes = text.len() + limits.text_bytes / 8;
     serde_saphyr::options! {
         legacy_octal_numbers: true,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: work,
+        },
         budget: serde_saphyr::budget! {
-            max_nodes: 50_000_000,
-            max_events: 100_000_000,
+            max_nodes: limits.nodes,
+            max_events: work,
+            max_aliases: work,
+            max_anchors: work,
+            max_merge_keys: work,
+            // Each takes the memory of several values.
+            max_recorded_anchor_events: work.min(limits.nodes / 2),
+            max_recorded_anchor_bytes: scalar_bytes,
+            max_total_scalar_bytes: scalar_bytes,
+            max_depth: limits.depth,
             enforce_alias_anchor_ratio: false,
         },
     }
 }
 
-/// A value whose keys are converted like Go does: `yes` becomes `"true"`.
-struct Node(Value);
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor).map(Self)
+/// The limit that the parser reports as exceeded.
+fn limit_of(error: &serde_saphyr::Error, limits: &BaselineLimits) -> Option<LimitExceeded> {
+    use serde_saphyr::{Error, budget::BudgetBreach};
+    match error.without_snippet() {
+        Error::Budget { breach, .. } => Some(match breach {
+            BudgetBreach::Depth { .. } => limits.depth_exceeded(),
+            BudgetBreach::Nodes { .. } | BudgetBreach::RecordedAnchorEvents { .. } => limits.nodes_exceeded(),
+            BudgetBreach::ScalarBytes { .. } | BudgetBreach::RecordedAnchorBytes { .. } => {
+                limits.text_exceeded()
+            }
+            _ => limits.work_exceeded(),
+        }),
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. } => Some(limits.work_exceeded()),
+        Error::AliasReplayStackDepthExceeded { .. } => Some(limits.depth_exceeded()),
+        Error::AliasError { error, .. } => limit_of(error, limits),
+        _ => None,
     }
 }
 
-struct NodeVisitor;
+/// Decodes a value and counts its nodes. Keys are converted like Go does: `yes` becomes `"true"`.
+#[derive(Clone, Copy)]
+struct NodeSeed<'a> {
+    remaining: &'a Cell<usize>,
+}
 
-impl<'de> Visitor<'de> for NodeVisitor {
+impl NodeSeed<'_> {
+    /// Fails once no nodes remain.
+    fn count<E: Error>(self, nodes: usize) -> Result<(), E> {
+        self.remaining.set(self.remaining.get().saturating_sub(nodes));
+        if self.remaining.get() == 0 { Err(E::custom("too many values")) } else { Ok(()) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.count(1)?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NodeSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,15 +336,16 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let mut elements = Vec::new();
-        while let Some(Node(element)) = sequence.next_element()? {
+        while let Some(element) = sequence.next_element_seed(self)? {
             elements.push(element);
         }
         Ok(elements.into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        self.count(MAP_NODES - 1)?;
         let mut members = Map::new();
-        while let Some(Node(name)) = map.next_key()? {
+        while let Some(name) = map.next_key_seed(self)? {
             let name = match name {
                 Value::String(name) => name,
                 Value::Bool(_) | Value::Number(_) => name.to_string(),
@@ -253,7 +353,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
                     return Err(A::Error::custom("a key is neither a string, a number nor a boolean"));
                 }
             };
-            members.insert(name, map.next_value::<Node>()?.0);
+            members.insert(name, map.next_value_seed(self)?);
         }
         Ok(members.into())
     }
@@ -263,7 +363,23 @@ impl<'de> Visitor<'de> for NodeVisitor {
 mod tests {
     use serde_json::json;
 
-    use super::{ObjectRef, Value, documents, object_of_document, parse_yaml as parse, read_objects};
+    use super::{
+        BaselineLimits, Budget, Document, DocumentError, LimitExceeded, ObjectRef, Value, object_of_document,
+        parse_yaml,
+    };
+
+    fn parse(text: &str) -> Result<Value, Option<LimitExceeded>> {
+        let mut budget = Budget::new(&BaselineLimits::default());
+        parse_yaml(text, &mut budget).map_err(Some)?.map_err(|_| None)
+    }
+
+    fn documents(text: &str) -> Vec<Document<'_>> {
+        super::documents(text).collect()
+    }
+
+    fn read_objects(text: &str) -> Vec<Result<Value, DocumentError>> {
+        super::read_objects(text, &BaselineLimits::default()).unwrap()
+    }
 
     fn object_of(document: &Value) -> Option<ObjectRef> {
         object_of_document(|pointer| document.pointer(pointer).and_then(Value::as_str))
@@ -306,9 +422,10 @@ mod tests {
     fn template_and_object_of_a_document_are_found() {
         let text = "---\n# Source: shop/templates/a.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\nkind: A\n";
         let documents = documents(text);
-        let templates: Vec<_> = documents.iter().map(super::Document::template).collect();
+        let templates: Vec<_> = documents.iter().map(Document::template).collect();
         assert_eq!(templates, [None, Some("shop/templates/a.yaml"), None]);
-        let name = object_of(documents[1].objects()[0].as_ref().unwrap()).unwrap();
+        let objects = documents[1].objects(&mut Budget::new(&BaselineLimits::default())).unwrap();
+        let name = object_of(objects[0].as_ref().unwrap()).unwrap();
         assert_eq!(
             (&*name.group, &*name.version, &*name.kind, &*name.name),
             ("apps", "v1", "Deployment", "a")

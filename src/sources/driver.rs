@@ -8,7 +8,7 @@ use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::{Instant, sleep_until},
 };
 
@@ -19,9 +19,9 @@ use super::{
     requirements::SourceDeclarations,
 };
 use crate::{
-    config::{RuntimeConfig, Settings},
+    config::{BaselineLimits, LimitExceeded, RuntimeConfig, Settings},
     event::Event,
-    types::{BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
+    types::{Authority, BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
     watch::config_changed,
 };
 
@@ -41,6 +41,8 @@ pub struct SourceContext {
     pub declarations: watch::Sender<Arc<SourceDeclarations>>,
     pub clock: Clock,
     pub watch_mode: WatchMode,
+    /// Shared by all sources of an exporter.
+    pub decode_slots: DecodeSlots,
     /// The key of the digests that replace redacted values.
     pub key: RedactionKey,
 }
@@ -57,6 +59,7 @@ pub(super) type ReadResult = Result<DecodedBaseline, ReadFailure>;
 pub(super) enum ReadFailure {
     /// The stored bytes are not a valid baseline.
     Invalid(BaselineFault),
+    TooLarge(LimitExceeded),
     Io(io::Error),
     Api(ApiFailure),
     /// The object is gone or no longer current. The next watch event brings the reason.
@@ -68,7 +71,14 @@ impl From<ReadError> for ReadFailure {
         match error {
             ReadError::Io(error) => Self::Io(error),
             ReadError::Invalid(fault) => Self::Invalid(fault),
+            ReadError::TooLarge(limit) => Self::TooLarge(limit),
         }
+    }
+}
+
+impl From<LimitExceeded> for ReadFailure {
+    fn from(limit: LimitExceeded) -> Self {
+        Self::TooLarge(limit)
     }
 }
 
@@ -83,20 +93,48 @@ pub(super) trait BaselineReader: Sized + Send + 'static {
     fn with_key(key: RedactionKey) -> Self;
 
     fn key(&self) -> &RedactionKey;
+
+    /// The work units of the last read.
+    fn work(&self) -> usize;
 }
 
-/// Runs `read` on a blocking thread, and returns the reader. If `read` panics, the baseline is unreadable.
-pub(super) async fn read_blocking<R: BaselineReader, T, E>(
+/// The number of baselines that are decoded at once, which limits memory: two, or one that is large.
+#[derive(Clone, Debug)]
+pub struct DecodeSlots(Arc<Semaphore>);
+
+impl DecodeSlots {
+    const COUNT: u32 = 2;
+    /// A larger baseline takes all slots.
+    const MAX_SMALL: usize = 64 << 10;
+
+    /// Waits until a baseline of this stored size may be decoded; first come, first served.
+    async fn acquire(&self, size: usize) -> Option<OwnedSemaphorePermit> {
+        let count = if size > Self::MAX_SMALL { Self::COUNT } else { 1 };
+        // Fails only if the semaphore is closed, and it never is.
+        self.0.clone().acquire_many_owned(count).await.ok()
+    }
+}
+
+impl Default for DecodeSlots {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(Self::COUNT as usize)))
+    }
+}
+
+/// Runs `read` on a blocking thread once there is a slot, and returns the reader. If `read` panics, the baseline is unreadable.
+/// `size` is that of the stored bytes.
+pub(super) async fn read_blocking<R: BaselineReader>(
     mut reader: R,
-    read: impl FnOnce(&mut R) -> Result<T, E> + Send + 'static,
-) -> (R, Result<T, E>)
-where
-    T: Send + 'static,
-    E: From<BaselineFault> + Send + 'static,
-{
+    slots: &DecodeSlots,
+    size: usize,
+    read: impl FnOnce(&mut R) -> ReadResult + Send + 'static,
+) -> (R, ReadResult) {
     let key = reader.key().clone();
+    let slot = slots.acquire(size).await;
+    // The slot moves to the thread, which goes on if this future is dropped.
     let task = tokio::task::spawn_blocking(move || {
         let result = read(&mut reader);
+        drop(slot);
         (reader, result)
     });
     task.await.unwrap_or_else(|_| (R::with_key(key), Err(BaselineFault::Unreadable.into())))
@@ -119,8 +157,16 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
 
     fn new(context: &SourceContext) -> Self;
 
+    /// The namespace that stores a baseline; empty for files. Namespaces share the source equally.
+    fn namespace(_: &Self::Location) -> &str {
+        <&str>::default()
+    }
+
     /// The part of the settings that is about this source.
     fn settings(settings: &Settings) -> Self::Settings;
+
+    /// Which objects a baseline at this location may speak for, unless the settings trust its namespace.
+    fn authority(location: &Self::Location) -> Authority;
 
     /// Uses other settings from now on, and drops baselines that they exclude. The source is enabled.
     fn apply_settings(&mut self, settings: Self::Settings, publisher: &mut Publisher<Self>);
@@ -152,6 +198,7 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
         location: &Self::Location,
         tracked: &TrackedBaseline<Self>,
         reader: Self::Reader,
+        limits: BaselineLimits,
     ) -> BoxFuture<'static, (Self::Reader, ReadResult)>;
 
     /// Records the result of a read during which the baseline did not change; never [`ReadFailure::Api`].
@@ -179,6 +226,7 @@ async fn run_until_settings_change<S: BaselineSource>(
 ) -> Result<(), Closed> {
     let mut config = config.clone();
     let settings = enabled_settings::<S>(&config.borrow_and_update());
+    publisher.set_limits(config.borrow().settings.limits);
     let (mut queries, mut scope, mut next_scan) = (Vec::new(), Scope::default(), None);
     if let Some(settings) = &settings {
         source.apply_settings(settings.clone(), publisher);
@@ -203,11 +251,12 @@ async fn run_until_settings_change<S: BaselineSource>(
         let mut next_read = None;
         // Updates come first: a lock is published before the content that is written under it.
         if cache.has_synced_or_failed() && !cache.has_updates() {
+            let limits = publisher.limits().baseline;
             while reads.len() < S::MAX_CONCURRENT_READS
                 && let Some((location, id, tracked)) = publisher.start_due_read()
             {
                 let reader = tracked.take_reader().unwrap_or_else(|| S::Reader::with_key(key.clone()));
-                let read = source.read(&location, tracked, reader);
+                let read = source.read(&location, tracked, reader, limits);
                 reads.push(async move { (location, id, read.await) });
             }
             publisher.report(settings.is_some(), cache.failures()).await?;
@@ -217,7 +266,9 @@ async fn run_until_settings_change<S: BaselineSource>(
         tokio::select! {
             biased;
             () = publisher.closed() => return Err(Closed),
-            () = config_changed(&mut config, |config| enabled_settings::<S>(config) != settings) => return Ok(()),
+            () = config_changed(&mut config, |config| {
+                enabled_settings::<S>(config) != settings || config.settings.limits != publisher.limits()
+            }) => return Ok(()),
             () = cache.update() => {}
             Some((location, id, (reader, result))) = reads.next() => {
                 finish_read(source, publisher, &location, id, reader, result);
@@ -244,11 +295,21 @@ fn finish_read<S: BaselineSource>(
     reader: S::Reader,
     mut result: ReadResult,
 ) {
+    let is_rejected = matches!(result, Err(ReadFailure::TooLarge(_)));
+    let work = if is_rejected { publisher.limits().baseline.work.saturating_add(1) } else { reader.work() };
     let Some(tracked) = publisher.get_mut(location) else { return };
     // A baseline that changed meanwhile is read again, and one that was cancelled is not waited for.
-    if !tracked.end_read(id, reader) {
+    let counts = tracked.end_read(id, reader);
+    publisher.add_work(location, work);
+    if !counts {
         return;
     }
+    if let Ok(decoded) = &result
+        && let Err(limit) = publisher.check_share(location, decoded.objects.len())
+    {
+        result = Err(ReadFailure::TooLarge(limit));
+    }
+    let Some(tracked) = publisher.get_mut(location) else { return };
     tracked.failure = None;
     if let Ok(decoded) = &mut result {
         tracked.failure = decoded.failure.take();

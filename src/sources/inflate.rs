@@ -6,24 +6,22 @@ use std::{
 };
 
 use flate2::bufread::GzDecoder;
+use zeroize::Zeroizing;
 
-use crate::types::BaselineFault;
+use crate::{
+    config::{BaselineLimits, LimitExceeded, MAX_INFLATE_RATIO},
+    types::BaselineFault,
+};
 
-/// The largest size of any inflated text.
-pub const INFLATE_LIMIT: u64 = 256 << 20;
+/// Any small text may inflate to this size.
 const MIN_LIMIT: u64 = 4 << 20;
-/// No real text compresses better than this; a decompression bomb does.
-const MAX_RATIO: u64 = 100;
-
-/// The limit for an input of this size.
-pub(super) fn inflate_limit(compressed: u64) -> u64 {
-    compressed.saturating_mul(MAX_RATIO).clamp(MIN_LIMIT, INFLATE_LIMIT)
-}
 
 /// Reads gzip or plain bytes.
 pub struct InflateReader<'a> {
     reader: Box<dyn Read + 'a>,
     remaining: u64,
+    /// The error if it is larger.
+    exceeded: LimitExceeded,
     /// Whether the bytes come from several Secrets, which may be of different versions.
     is_chunked: bool,
 }
@@ -42,6 +40,14 @@ pub enum ReadError {
     Io(#[source] io::Error),
     #[error("{0}")]
     Invalid(BaselineFault),
+    #[error("{0}")]
+    TooLarge(#[source] LimitExceeded),
+}
+
+impl From<LimitExceeded> for ReadError {
+    fn from(limit: LimitExceeded) -> Self {
+        Self::TooLarge(limit)
+    }
 }
 
 impl From<BaselineFault> for ReadError {
@@ -54,6 +60,7 @@ impl From<ReadError> for BaselineFault {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Invalid(fault) => fault,
+            ReadError::TooLarge(_) => Self::TooLarge,
             ReadError::Io(_) => Self::Unreadable,
         }
     }
@@ -65,21 +72,37 @@ pub(super) fn json_fault(error: &serde_json::Error) -> BaselineFault {
 }
 
 impl<'a> InflateReader<'a> {
+    /// Reads a state, which is decoded while it is inflated. `size` is that of the stored bytes.
+    pub fn of_state(bytes: impl BufRead + 'a, size: u64, limits: &BaselineLimits) -> Result<Self, ReadError> {
+        Self::new(bytes, size, limits.inflated_bytes, limits.inflated_exceeded())
+    }
+
+    /// Reads a text that is decoded as a whole. `size` is that of the stored bytes.
+    pub fn of_text(bytes: impl BufRead + 'a, size: u64, limits: &BaselineLimits) -> Result<Self, ReadError> {
+        Self::new(bytes, size, limits.text_bytes, limits.text_exceeded())
+    }
+
     /// Detects gzip by its first two bytes.
-    pub fn new(mut bytes: impl BufRead + 'a, limit: u64) -> Result<Self, ReadError> {
+    fn new(
+        mut bytes: impl BufRead + 'a,
+        size: u64,
+        limit: usize,
+        exceeded: LimitExceeded,
+    ) -> Result<Self, ReadError> {
+        let (by_size, limit) = (size.saturating_mul(MAX_INFLATE_RATIO).max(MIN_LIMIT), limit as u64);
+        let exceeded = if by_size < limit { LimitExceeded::InflateRatio } else { exceeded };
         let mut magic = Vec::new();
         bytes.by_ref().take(2).read_to_end(&mut magic).map_err(ReadError::Io)?;
         let is_gzip = magic == [0x1f, 0x8b];
         let bytes = io::Cursor::new(magic).chain(bytes);
         let reader: Box<dyn Read + 'a> =
             if is_gzip { Box::new(GzDecoder::new(bytes)) } else { Box::new(bytes) };
-        Ok(Self { reader, remaining: limit, is_chunked: false })
+        Ok(Self { reader, remaining: limit.min(by_size), exceeded, is_chunked: false })
     }
 
-    /// Reads the joined bytes of several Secrets. If they do not fit together, the state is being written.
-    pub(super) fn from_chunks(bytes: &'a [u8], count: usize) -> Result<Self, ReadError> {
-        let reader = Self::new(bytes, inflate_limit(bytes.len() as u64))?;
-        Ok(Self { is_chunked: count > 1, ..reader })
+    /// For the joined bytes of several Secrets. If they do not fit together, the state is being written.
+    pub(super) fn joined_from(self, count: usize) -> Self {
+        Self { is_chunked: count > 1, ..self }
     }
 
     /// Returns 0 at the end.
@@ -87,8 +110,7 @@ impl<'a> InflateReader<'a> {
         loop {
             match self.reader.read(buffer) {
                 Ok(count) => {
-                    self.remaining =
-                        self.remaining.checked_sub(count as u64).ok_or(BaselineFault::TooLarge)?;
+                    self.remaining = self.remaining.checked_sub(count as u64).ok_or(self.exceeded)?;
                     return Ok(count);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -97,11 +119,12 @@ impl<'a> InflateReader<'a> {
         }
     }
 
-    pub fn read_to_end(mut self) -> Result<Vec<u8>, ReadError> {
-        let mut content = Vec::new();
-        let mut buffer = [0; 1 << 13];
+    /// The whole text, which is overwritten when it is dropped.
+    pub fn read_to_end(mut self) -> Result<Zeroizing<Vec<u8>>, ReadError> {
+        let mut content = Zeroizing::new(Vec::new());
+        let mut buffer = Zeroizing::new([0; 1 << 13]);
         loop {
-            match self.read(&mut buffer)? {
+            match self.read(&mut *buffer)? {
                 0 => return Ok(content),
                 count => content.extend_from_slice(&buffer[..count]),
             }
@@ -126,7 +149,7 @@ pub(super) mod tests {
     use flate2::{Compression, write::GzEncoder};
     use proptest::prelude::*;
 
-    use super::{BaselineFault, InflateReader};
+    use super::{BaselineFault, BaselineLimits, InflateReader};
 
     pub(in crate::sources) fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -134,8 +157,10 @@ pub(super) mod tests {
         encoder.finish().unwrap()
     }
 
-    fn inflate(bytes: &[u8], limit: u64) -> Result<Vec<u8>, BaselineFault> {
-        InflateReader::new(bytes, limit).and_then(InflateReader::read_to_end).map_err(Into::into)
+    fn inflate(bytes: &[u8], text_bytes: usize) -> Result<Vec<u8>, BaselineFault> {
+        let limits = BaselineLimits { text_bytes, ..BaselineLimits::default() };
+        let text = InflateReader::of_text(bytes, bytes.len() as u64, &limits)?.read_to_end()?;
+        Ok(text.to_vec())
     }
 
     #[test]
@@ -161,8 +186,9 @@ pub(super) mod tests {
         let [one, other] = versions.map(|text| gzip(&text));
         let half = one.len() / 2;
         let read = |parts: &[&[u8]]| {
-            let text =
-                InflateReader::from_chunks(&parts.concat(), parts.len()).and_then(InflateReader::read_to_end);
+            let joined = parts.concat();
+            let reader = InflateReader::of_text(&*joined, joined.len() as u64, &BaselineLimits::default());
+            let text = reader.and_then(|reader| reader.joined_from(parts.len()).read_to_end());
             text.map(|text| text.len()).map_err(BaselineFault::from)
         };
         assert_eq!(read(&[&one[..half], &one[half..]]), Ok(4000));

@@ -346,7 +346,7 @@ impl ApiFailure {
             ApiError::Stalled(_) => "the API server does not respond".to_owned(),
             // The error may quote a secret.
             ApiError::Malformed(_) => "the response is malformed".to_owned(),
-            ApiError::Gone | ApiError::Closed => error.to_string(),
+            ApiError::Gone | ApiError::RolledBack | ApiError::Closed => error.to_string(),
         };
         let reason = match error {
             ApiError::Status { status, .. } if *status == 401 => DownReason::Forbidden,

@@ -2,6 +2,7 @@
 //!
 //! Each source implements one trait (`driver::BaselineSource`); one driver runs them all and publishes their baselines to the engine.
 
+mod budget;
 mod document_reader;
 mod documents;
 mod driver;
@@ -16,8 +17,8 @@ mod scopes;
 pub mod terraform;
 
 pub use self::{
-    documents::{Document, DocumentError, documents, read_objects},
-    driver::SourceContext,
+    documents::{DocumentError, read_objects},
+    driver::{DecodeSlots, SourceContext},
     requirements::{KindRequirements, SourceDeclarations},
     scopes::is_cluster_scoped,
 };

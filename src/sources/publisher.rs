@@ -1,6 +1,11 @@
 //! The baselines of one source: what is tracked about each, and the events that are published about them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
@@ -12,13 +17,14 @@ use tracing::{info, warn};
 use super::{
     driver::{BaselineSource, SourceContext},
     metadata_watch::{ApiFailure, health_of},
-    requirements::SourceDeclarations,
+    requirements::{BaselineDeclarations, SourceDeclarations},
 };
 use crate::{
+    config::{LimitExceeded, Limits},
     event::Event,
     types::{
-        Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject, Lock,
-        RedactionKey, SkippedResource, WatchHealth,
+        Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject,
+        Lock, RedactionKey, SkippedResource, TrustedNamespaces, WatchHealth, WatchMode,
     },
 };
 
@@ -28,6 +34,10 @@ pub(super) const MIN_RETRY: Duration = Duration::from_secs(1);
 pub(super) const MAX_RETRY: Duration = Duration::from_secs(30);
 /// Events about objects may arrive later than the baseline that explains them.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
+/// The work that the source waits for in each namespace before it is reported, in limits of one baseline.
+const AWAITED_BUDGETS: usize = 2;
+/// The most skipped documents of one version that are logged one by one.
+const MAX_LOGGED: usize = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct DecodedBaseline {
@@ -76,6 +86,8 @@ pub(super) struct TrackedBaseline<S: BaselineSource> {
     pub(super) lock: Option<Lock>,
     grace_ends: Option<Instant>,
     published: Option<Arc<Baseline>>,
+    /// Whether it was rejected because the namespace has used up its share. It is read again once others free some.
+    waits_for_share: bool,
     pub(super) state: S::State,
 }
 
@@ -95,6 +107,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
             lock: None,
             grace_ends: None,
             published: None,
+            waits_for_share: false,
             state,
         }
     }
@@ -154,6 +167,10 @@ impl<S: BaselineSource> TrackedBaseline<S> {
         (self.fault, self.is_synced) = (Some(trouble), true);
     }
 
+    pub(super) fn set_too_large(&mut self, name: impl fmt::Display, limit: LimitExceeded) {
+        self.set_fault(BaselineFault::TooLarge, format!("cannot read {name}: {limit}"));
+    }
+
     /// Schedules another read after an exponential delay. The lock stays, since the content that was written under it is unknown.
     pub(super) fn back_off(&mut self, failure: ApiFailure) {
         self.backoff = (self.backoff * 2).clamp(MIN_RETRY, MAX_RETRY);
@@ -179,15 +196,22 @@ impl<S: BaselineSource> TrackedBaseline<S> {
 
     /// Logs documents and resources that the previous version did not skip.
     pub(super) fn log_skipped(&self, decoded: &DecodedBaseline) {
-        let before = self.decoded.as_ref().map_or(&[][..], |decoded| &decoded.skipped);
-        for skipped in decoded.skipped.iter().filter(|skipped| !before.contains(skipped)) {
+        let identity = |skipped: &SkippedResource| (skipped.address.clone(), skipped.reason);
+        let before: HashSet<_> =
+            self.decoded.iter().flat_map(|decoded| &decoded.skipped).map(identity).collect();
+        let new: Vec<&SkippedResource> =
+            decoded.skipped.iter().filter(|skipped| !before.contains(&identity(skipped))).collect();
+        for skipped in new.iter().take(MAX_LOGGED) {
             let (document, reason) = (&skipped.address, skipped.reason);
             warn!(baseline = %self.name, %document, %reason, "Skipping a document that cannot be compared.");
+        }
+        if let Some(more) = new.len().checked_sub(MAX_LOGGED).filter(|more| *more > 0) {
+            warn!(baseline = %self.name, more, "Skipping more documents that cannot be compared.");
         }
     }
 
     /// `None` before the first read.
-    fn baseline(&self, this_cluster: bool) -> Option<Baseline> {
+    fn baseline(&self, this_cluster: bool, authority: Authority) -> Option<Baseline> {
         if self.decoded.is_none() && self.fault.is_none() {
             return None;
         }
@@ -202,15 +226,30 @@ impl<S: BaselineSource> TrackedBaseline<S> {
             fault: self.fault.clone(),
             lock: self.lock.clone(),
             this_cluster,
+            authority,
         })
     }
+}
+
+/// What one namespace has cost so far.
+#[derive(Clone, Copy, Default)]
+struct NamespaceUse {
+    /// The last read that started.
+    last_read: ReadId,
+    /// The work units of all its reads.
+    work: usize,
 }
 
 /// Tracks the baselines of one source, and sends an event for each change.
 pub(super) struct Publisher<S: BaselineSource> {
     baselines: BTreeMap<S::Location, TrackedBaseline<S>>,
+    namespaces: BTreeMap<Box<str>, NamespaceUse>,
+    limits: Limits,
+    watch_mode: WatchMode,
     /// Whether settings assign all baselines to this cluster, so that no uid has to match.
     pub(super) this_cluster: bool,
+    /// Namespaces whose baselines speak for all objects.
+    pub(super) trusted_namespaces: TrustedNamespaces,
     events: mpsc::Sender<Event>,
     /// Not sent yet.
     queue: Vec<Event>,
@@ -227,7 +266,11 @@ impl<S: BaselineSource> Publisher<S> {
     pub(super) fn new(context: &SourceContext) -> Self {
         Self {
             baselines: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            limits: Limits::default(),
+            watch_mode: context.watch_mode,
             this_cluster: true,
+            trusted_namespaces: TrustedNamespaces::default(),
             events: context.events.clone(),
             queue: Vec::new(),
             declarations: context.declarations.clone(),
@@ -235,6 +278,64 @@ impl<S: BaselineSource> Publisher<S> {
             health: None,
             last_read: 0,
         }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Baselines that were too large are read again if the limits changed.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        if std::mem::replace(&mut self.limits, limits) != limits {
+            let too_large = |tracked: &&mut TrackedBaseline<S>| {
+                tracked.fault.as_ref().is_some_and(|error| error.fault == BaselineFault::TooLarge)
+            };
+            self.baselines.values_mut().filter(too_large).for_each(TrackedBaseline::read_now);
+        }
+    }
+
+    /// Adds the work units of a read to those of its namespace.
+    pub(super) fn add_work(&mut self, location: &S::Location, work: usize) {
+        let namespace = self.namespaces.entry(S::namespace(location).into()).or_default();
+        namespace.work = namespace.work.saturating_add(work);
+    }
+
+    /// Fails if a baseline that declares this many objects exceeds the share of its namespace. Files have no namespace.
+    pub(super) fn check_share(
+        &mut self,
+        location: &S::Location,
+        objects: usize,
+    ) -> Result<(), LimitExceeded> {
+        let (namespace, limits) = (S::namespace(location), self.limits.namespace);
+        let others = self.baselines.iter().filter(|(other, _)| {
+            *other != location && !namespace.is_empty() && S::namespace(other) == namespace
+        });
+        let decoded: Vec<usize> = others
+            .filter_map(|(_, other)| other.decoded.as_ref())
+            .map(|decoded| decoded.objects.len())
+            .collect();
+        let result = if decoded.len() >= limits.baselines && !namespace.is_empty() {
+            Err(limits.baselines_exceeded())
+        } else if decoded.iter().sum::<usize>() + objects > limits.claims && !namespace.is_empty() {
+            Err(limits.claims_exceeded())
+        } else {
+            Ok(())
+        };
+        let Some(tracked) = self.baselines.get_mut(location) else { return result };
+        let before = tracked.decoded.as_ref().map_or(0, |decoded| decoded.objects.len());
+        tracked.waits_for_share = result.is_err();
+        if result.is_ok() && objects < before {
+            self.read_waiting(S::namespace(location));
+        }
+        result
+    }
+
+    /// Reads baselines again that exceeded the share of their namespace.
+    fn read_waiting(&mut self, namespace: &str) {
+        let waiting = |(location, tracked): &(&S::Location, &mut TrackedBaseline<S>)| {
+            tracked.waits_for_share && S::namespace(location) == namespace
+        };
+        self.baselines.iter_mut().filter(waiting).for_each(|(_, tracked)| tracked.read_now());
     }
 
     pub(super) fn get_mut(&mut self, location: &S::Location) -> Option<&mut TrackedBaseline<S>> {
@@ -264,7 +365,9 @@ impl<S: BaselineSource> Publisher<S> {
 
     /// Drops all other baselines.
     pub(super) fn retain(&mut self, keep: impl Fn(&S::Location) -> bool) {
-        for (_, tracked) in self.baselines.extract_if(.., |location, _| !keep(location)) {
+        let removed: Vec<_> = self.baselines.extract_if(.., |location, _| !keep(location)).collect();
+        for (location, tracked) in removed {
+            self.read_waiting(S::namespace(&location));
             if tracked.published.is_some() {
                 info!(source = %S::SOURCE, baseline = %tracked.name, "A baseline is no longer read: it was deleted, or its source was disabled.");
                 self.declarations_changed = true;
@@ -287,7 +390,8 @@ impl<S: BaselineSource> Publisher<S> {
     /// Queues an event if the baseline differs from the one that was last published.
     pub(super) fn publish(&mut self, location: &S::Location) {
         let Some(tracked) = self.baselines.get_mut(location) else { return };
-        let Some(baseline) = tracked.baseline(self.this_cluster) else { return };
+        let authority = S::authority(location).extended_by(&self.trusted_namespaces);
+        let Some(baseline) = tracked.baseline(self.this_cluster, authority) else { return };
         if tracked.published.as_deref() != Some(&baseline) {
             let baseline = Arc::new(baseline);
             tracked.published = Some(baseline.clone());
@@ -312,21 +416,46 @@ impl<S: BaselineSource> Publisher<S> {
         self.baselines.values().filter_map(|tracked| tracked.grace_ends).min()
     }
 
-    /// Marks the baseline that is due for longest as being read.
+    /// Marks a baseline that is due as being read. Namespaces take turns, with one read at a time; in a namespace, the one
+    /// that is due for longest comes first.
     pub(super) fn start_due_read(&mut self) -> Option<(S::Location, ReadId, &mut TrackedBaseline<S>)> {
         let now = Instant::now();
-        let idle = self.baselines.iter_mut().filter(|(_, tracked)| tracked.read.is_none());
-        let due = idle.filter_map(|(location, tracked)| Some((tracked.read_at?, location, tracked)));
-        let (_, location, tracked) = due.filter(|(at, ..)| *at <= now).min_by_key(|(at, ..)| *at)?;
+        let turn = |location: &S::Location| {
+            self.namespaces.get(S::namespace(location)).map_or(0, |namespace| namespace.last_read)
+        };
+        let due = self.waiting_reads().filter(|(at, _)| *at <= now);
+        let (_, location) = due.min_by_key(|(at, location)| (turn(location), *at))?;
+        let location = location.clone();
         self.last_read += 1;
+        self.namespaces.entry(S::namespace(&location).into()).or_default().last_read = self.last_read;
+        let tracked = self.baselines.get_mut(&location)?;
         (tracked.read_at, tracked.read) = (None, Some(self.last_read));
-        Some((location.clone(), self.last_read, tracked))
+        Some((location, self.last_read, tracked))
     }
 
-    /// When the next baseline that is not being read becomes due.
+    /// When the next baseline becomes due that may be read then.
     pub(super) fn next_read(&self) -> Option<Instant> {
-        let idle = self.baselines.values().filter(|tracked| tracked.read.is_none());
-        idle.filter_map(|tracked| tracked.read_at).min()
+        self.waiting_reads().map(|(at, _)| at).min()
+    }
+
+    /// The scheduled reads in namespaces in which no other one is running.
+    fn waiting_reads(&self) -> impl Iterator<Item = (Instant, &S::Location)> {
+        let running = self.baselines.iter().filter(|(_, tracked)| tracked.is_reading());
+        let busy: HashSet<&str> =
+            running.map(|(location, _)| S::namespace(location)).filter(|name| !name.is_empty()).collect();
+        let idle = self.baselines.iter().filter(move |(location, tracked)| {
+            !tracked.is_reading() && !busy.contains(S::namespace(location))
+        });
+        idle.filter_map(|(location, tracked)| Some((tracked.read_at?, location)))
+    }
+
+    /// Whether the source is reported without this baseline. A namespace that has cost more than its share is read after the
+    /// others, and does not delay them.
+    fn is_awaited(&self, location: &S::Location, tracked: &TrackedBaseline<S>) -> bool {
+        let share = self.limits.baseline.work.saturating_mul(AWAITED_BUDGETS);
+        let is_within_share =
+            || self.namespaces.get(S::namespace(location)).is_none_or(|namespace| namespace.work <= share);
+        !tracked.is_synced && (self.watch_mode == WatchMode::Once || is_within_share())
     }
 
     /// Whether all baselines that exist at the start have been published.
@@ -347,7 +476,7 @@ impl<S: BaselineSource> Publisher<S> {
         enabled: bool,
         watch_failures: impl Iterator<Item = &ApiFailure>,
     ) -> Result<(), Closed> {
-        if !self.baselines.values().all(|tracked| tracked.is_synced) {
+        if self.baselines.iter().any(|(location, tracked)| self.is_awaited(location, tracked)) {
             return Ok(());
         }
         let mut failures: Vec<&ApiFailure> = watch_failures.collect();
@@ -365,9 +494,12 @@ impl<S: BaselineSource> Publisher<S> {
         }
         self.flush().await?;
         if std::mem::take(&mut self.declarations_changed) {
-            let decoded = self.baselines.values().filter_map(|tracked| tracked.decoded.as_ref());
-            let declarations =
-                SourceDeclarations::new(decoded.map(|decoded| (decoded.key.as_ref(), &*decoded.objects)));
+            let decoded = self.baselines.iter().filter_map(|(location, tracked)| {
+                let DecodedBaseline { key, objects, .. } = tracked.decoded.as_ref()?;
+                let authority = S::authority(location).extended_by(&self.trusted_namespaces);
+                Some(BaselineDeclarations { authority, key: key.clone(), objects: objects.clone() })
+            });
+            let declarations = SourceDeclarations(decoded.collect());
             self.declarations.send_replace(Arc::new(declarations));
         }
         Ok(())

@@ -8,7 +8,8 @@ use std::{
 use crate::{
     diff::{is_secret, terraform::sensitive_fields},
     types::{
-        DeclaredObject, GroupKind, Kind, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope, WantedKind,
+        Authority, DeclaredObject, GroupKind, Kind, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope,
+        WantedKind,
     },
 };
 
@@ -25,17 +26,39 @@ const SCALABLE: [GroupKind<&str>; 4] = [
 
 /// The declared objects of all baselines of one source.
 #[derive(Clone, Debug, Default)]
-pub struct SourceDeclarations(Vec<BaselineDeclarations>);
+pub struct SourceDeclarations(pub(super) Vec<BaselineDeclarations>);
 
 /// The objects of one baseline, and the key that it brings along.
-type BaselineDeclarations = (Option<RedactionKey>, Vec<Arc<DeclaredObject>>);
+#[derive(Clone, Debug)]
+pub(super) struct BaselineDeclarations {
+    pub(super) authority: Authority,
+    pub(super) key: Option<RedactionKey>,
+    pub(super) objects: Vec<Arc<DeclaredObject>>,
+}
 
-impl SourceDeclarations {
-    pub(super) fn new<'a>(
-        baselines: impl Iterator<Item = (Option<&'a RedactionKey>, &'a [Arc<DeclaredObject>])>,
-    ) -> Self {
-        Self(baselines.map(|(key, objects)| (key.cloned(), objects.to_vec())).collect())
+impl BaselineDeclarations {
+    /// Its declarations, each with whether it may decide how the object is read and redacted.
+    ///
+    /// A Secret is not read for a baseline that cannot speak for it. A Helm release can, if the annotations of the Secret name it.
+    fn read(&self) -> impl Iterator<Item = RequiredObject<'_>> {
+        let objects = self.objects.iter().map(|declared| {
+            let is_covered = self.authority.covers(&declared.object.namespace);
+            RequiredObject { declared, is_covered, key: self.key.as_ref().filter(|_| is_covered) }
+        });
+        objects.filter(|object| {
+            let ObjectRef { group, kind, .. } = &object.declared.object;
+            object.is_covered || self.authority.release().is_some() || !is_secret(group, kind)
+        })
     }
+}
+
+/// A declared object that has to be read.
+#[derive(Clone, Copy)]
+struct RequiredObject<'a> {
+    declared: &'a DeclaredObject,
+    /// Whether the authority of the baseline covers its namespace.
+    is_covered: bool,
+    key: Option<&'a RedactionKey>,
 }
 
 /// The live state that is necessary to compare declared objects.
@@ -53,34 +76,33 @@ impl KindRequirements {
         key: &RedactionKey,
         sources: impl Iterator<Item = &'a SourceDeclarations>,
     ) -> Self {
-        let baselines: Vec<&BaselineDeclarations> = sources.flat_map(|source| &source.0).collect();
-        let objects = baselines.iter().flat_map(|(_, objects)| objects);
-        let kinds = required_kinds(objects.map(|object| &**object));
-        let declarations = baselines.iter().map(|(key, objects)| (key.as_ref(), &**objects));
-        Self { kinds, documents: redaction_policies(key, declarations) }
+        let objects: Vec<RequiredObject<'_>> =
+            sources.flat_map(|source| &source.0).flat_map(BaselineDeclarations::read).collect();
+        Self { kinds: required_kinds(&objects), documents: redaction_policies(key, &objects) }
     }
 }
 
 /// The declarations of one kind.
 #[derive(Default)]
 struct DeclaredKind<'a> {
-    /// The number of declarations in each version.
-    versions: BTreeMap<&'a str, usize>,
+    /// The number of declarations in each version: of those that cover the object, and of all.
+    versions: BTreeMap<&'a str, (usize, usize)>,
     /// By namespace and name.
     objects: BTreeMap<(&'a str, &'a str), Vec<Declaration<'a>>>,
 }
 
 /// One of several declarations of an object.
 struct Declaration<'a> {
+    is_covered: bool,
     is_partial: bool,
     version: &'a str,
 }
 
 /// The kinds of these objects, in an order that does not depend on theirs.
-fn required_kinds<'a>(objects: impl IntoIterator<Item = &'a DeclaredObject>) -> Vec<WantedKind> {
+fn required_kinds<'a>(objects: &[RequiredObject<'a>]) -> Vec<WantedKind> {
     let mut kinds: BTreeMap<GroupKind<&str>, DeclaredKind<'a>> = BTreeMap::new();
     let mut guarded: BTreeMap<GroupKind<&str>, DeclaredKind<'a>> = BTreeMap::new();
-    for object in objects {
+    for RequiredObject { declared: object, is_covered, .. } in objects {
         let ObjectRef { version, namespace, name, .. } = &object.object;
         let requires_selector = object.object.requires_selector();
         if requires_selector && namespace.is_empty() {
@@ -88,8 +110,9 @@ fn required_kinds<'a>(objects: impl IntoIterator<Item = &'a DeclaredObject>) -> 
         }
         let by_kind = if requires_selector { &mut guarded } else { &mut kinds };
         let DeclaredKind { versions, objects } = by_kind.entry(object.object.group_kind()).or_default();
-        *versions.entry(version).or_default() += 1;
-        let declaration = Declaration { is_partial: object.is_partial(), version };
+        let (covered, all) = versions.entry(version).or_default();
+        (*covered, *all) = (*covered + usize::from(*is_covered), *all + 1);
+        let declaration = Declaration { is_covered: *is_covered, is_partial: object.is_partial(), version };
         objects.entry((namespace, name)).or_default().push(declaration);
     }
     let scalable = kinds.iter().filter(|(kind, _)| SCALABLE.contains(kind));
@@ -106,11 +129,16 @@ fn required_kinds<'a>(objects: impl IntoIterator<Item = &'a DeclaredObject>) -> 
 }
 
 impl DeclaredKind<'_> {
-    /// The kind in the version of most declarations. Objects that are declared in another version are read in that one.
+    /// The kind in the version of most declarations. Objects that are declared in another version are read in that one, unless the
+    /// declaration does not cover their namespace: claims of other sources may need the usual version.
     fn whole_kind(&self, kind: GroupKind<&str>) -> WantedKind {
         let version = self.versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| *version);
         let mut versions: BTreeMap<Box<str>, NameSet> = BTreeMap::new();
         for ((namespace, name), declarations) in &self.objects {
+            let is_covered = declarations.iter().any(|declaration| declaration.is_covered);
+            if !is_covered && !namespace.is_empty() {
+                continue;
+            }
             if let Some(version) = self.preferred_version(declarations) {
                 versions.entry(version.into()).or_default().insert(namespace, name);
             }
@@ -132,11 +160,12 @@ impl DeclaredKind<'_> {
         self.objects.iter().map(single).collect()
     }
 
-    /// The version to read an object in. Declarations of the whole object win over those of parts, then the version with
-    /// more declarations.
+    /// The version to read an object in: a claim on an object that is read in another version is unknown. Declarations that cover
+    /// the namespace win over others, then those of the whole object over those of parts, then the version with more declarations.
     fn preferred_version<'a>(&self, declarations: &[Declaration<'a>]) -> Option<&'a str> {
         let rank = |declaration: &&Declaration<'a>| {
-            (!declaration.is_partial, self.versions.get(declaration.version), declaration.version)
+            let count = self.versions.get(declaration.version);
+            (declaration.is_covered, !declaration.is_partial, count, declaration.version)
         };
         declarations.iter().max_by_key(rank).map(|declaration| declaration.version)
     }
@@ -156,23 +185,22 @@ fn requirement(kind: GroupKind<&str>, version: Option<&str>, scope: Scope) -> Wa
 ///
 /// A redacted value can be compared only under the key of the baseline that declares it. So live values get a digest for each key
 /// of a baseline that declares the object, and for no other key: an additional key would make the kind be listed again.
-fn redaction_policies<'a>(
+/// A baseline that does not cover an object adds neither keys nor fields: redaction changes how others compare and rate the object.
+fn redaction_policies(
     process_key: &RedactionKey,
-    baselines: impl Iterator<Item = (Option<&'a RedactionKey>, &'a [Arc<DeclaredObject>])> + Clone,
+    objects: &[RequiredObject<'_>],
 ) -> BTreeMap<GroupKind, Arc<RedactionPolicy>> {
     let mut policies: BTreeMap<GroupKind, RedactionPolicy> = BTreeMap::new();
     let kind_of = |declared: &DeclaredObject| declared.object.group_kind().into_owned();
-    for declared in baselines.clone().flat_map(|(_, objects)| objects) {
+    for RequiredObject { declared, is_covered, .. } in objects {
         let policy =
             policies.entry(kind_of(declared)).or_insert_with(|| RedactionPolicy::new(process_key.clone()));
         let fields = sensitive_fields(declared);
-        if !fields.is_empty() {
+        if *is_covered && !fields.is_empty() {
             policy.add_fields(&declared.object, fields);
         }
     }
-    let with_key = baselines.filter_map(|(key, objects)| Some((key?, objects)));
-    for (key, declared) in with_key.flat_map(|(key, objects)| objects.iter().map(move |object| (key, object)))
-    {
+    for (key, declared) in objects.iter().filter_map(|object| Some((object.key?, object.declared))) {
         let object = &declared.object;
         if let Some(policy) = policies.get_mut(&kind_of(declared))
             && (is_secret(&object.group, &object.kind) || policy.redacts(object))
@@ -188,15 +216,32 @@ mod tests {
     use std::sync::Arc;
 
     use super::{
-        DeclaredObject, GroupKind, NameSet, ObjectRef, RedactionKey, Scope, redaction_policies,
-        required_kinds,
+        Authority, BaselineDeclarations, DeclaredObject, GroupKind, KindRequirements, NameSet, ObjectRef,
+        RedactionKey, Scope, SourceDeclarations,
     };
-    use crate::types::{DeclaredBody, PackedJson, UnknownReason};
+    use crate::types::{DeclaredBody, HelmRelease, PackedJson, UnknownReason, WantedKind};
 
     fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> DeclaredObject {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let object = ObjectRef::new(group, version, kind, namespace, name);
         DeclaredObject::new("", object, key(1), DeclaredBody::Opaque(UnknownReason::Unreadable))
+    }
+
+    fn declarations(
+        authority: Authority,
+        key: Option<RedactionKey>,
+        objects: &[Arc<DeclaredObject>],
+    ) -> SourceDeclarations {
+        SourceDeclarations(vec![BaselineDeclarations { authority, key, objects: objects.to_vec() }])
+    }
+
+    fn requirements(baselines: &[SourceDeclarations]) -> KindRequirements {
+        KindRequirements::from_declarations(&key(1), baselines.iter())
+    }
+
+    fn required_kinds(objects: &[DeclaredObject]) -> Vec<WantedKind> {
+        let objects: Vec<_> = objects.iter().cloned().map(Arc::new).collect();
+        requirements(&[declarations(Authority::Cluster, None, &objects)]).kinds
     }
 
     fn names<const N: usize>(names: [(&str, &str); N]) -> NameSet {
@@ -328,11 +373,12 @@ mod tests {
             ([config_map("a", &[])], [config_map("b", &[])], [secret("other"), config_map("c", &["data"])]);
         let baselines = [
             (None, &without_key[..]),
-            (Some(&key(2)), &same),
-            (Some(&key(3)), &another),
-            (Some(&key(4)), &more),
+            (Some(key(2)), &same),
+            (Some(key(3)), &another),
+            (Some(key(4)), &more),
         ];
-        let policies = redaction_policies(&key(1), baselines.into_iter());
+        let baselines = baselines.map(|(key, objects)| declarations(Authority::Cluster, key, objects));
+        let policies = requirements(&baselines).documents;
         let policy = |kind: &str| &policies[&GroupKind::new("", kind).into_owned()];
         assert_eq!(policies.len(), 3);
         assert_eq!(policy("ConfigMap").keys(), [key(1), key(2), key(4)]);
@@ -343,5 +389,37 @@ mod tests {
         for (kind, name) in [("ConfigMap", "b"), ("Service", "web"), ("Secret", "s")] {
             assert!(policy(kind).fields("v1", "shop", name).is_empty(), "{kind}");
         }
+    }
+
+    #[test]
+    fn baseline_decides_how_objects_are_read_only_where_it_covers_them() {
+        let autoscaler = |version: &str| {
+            let api_version = format!("autoscaling/{version}");
+            Arc::new(object(&api_version, "HorizontalPodAutoscaler", "shop", "web"))
+        };
+        let secret = declared("kubernetes_secret", "Secret", "db", &["data"]);
+        let own = declarations(
+            Authority::Namespace("shop".into()),
+            None,
+            &[autoscaler("v2"), config_map("a", &[])],
+        );
+        let other = Arc::new(object("autoscaling/v1", "HorizontalPodAutoscaler", "ops", "web"));
+        let foreign = [autoscaler("v1"), other, config_map("a", &["data"]), secret.clone()];
+        let foreign = declarations(Authority::Namespace("tenant".into()), Some(key(7)), &foreign);
+        let KindRequirements { kinds, documents } = requirements(&[own, foreign]);
+        let autoscalers = kinds.iter().find(|kind| kind.to_string().ends_with("Autoscaler")).unwrap();
+        assert_eq!(autoscalers.to_string(), "autoscaling/v2 HorizontalPodAutoscaler");
+        assert_eq!(*autoscalers.versions, [("v2".into(), names([("shop", "web")]))].into());
+        let policy = &documents[&GroupKind::new("", "ConfigMap").into_owned()];
+        assert_eq!((policy.keys(), policy.fields("v1", "shop", "a")), (&[key(1)][..], Vec::new()));
+        let is_secret = |kind: &&WantedKind| kind.to_string() == "v1 Secret";
+        assert_eq!(kinds.iter().find(is_secret), None, "it is not read for a guess");
+
+        let release = HelmRelease { namespace: "tenant".into(), name: "web".into() };
+        let release = declarations(Authority::Release(release), None, &[secret]);
+        assert!(
+            requirements(&[release]).kinds.iter().any(|kind| is_secret(&kind)),
+            "its annotations may name it"
+        );
     }
 }

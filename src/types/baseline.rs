@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    BaselineFault, ObjectRef, PackedJson, RedactionKey, Source, UnknownReason, closed_sets::closed_set,
+    Authority, BaselineFault, ObjectRef, PackedJson, RedactionKey, Source, UnknownReason,
+    closed_sets::closed_set,
 };
 
 /// One Terraform state, Helm release or set of manifests. After a failed read it keeps the objects of the last successful one.
@@ -25,6 +26,8 @@ pub struct Baseline {
     pub lock: Option<Lock>,
     /// The settings assert that its objects belong to this cluster, so no UID has to prove it.
     pub this_cluster: bool,
+    /// Which objects it may speak for.
+    pub authority: Authority,
 }
 
 closed_set! {
@@ -105,8 +108,8 @@ pub struct BaselineError {
 /// The lock of a baseline, or an operation of its tool in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// `OperationTypeApply`.
-    pub operation: Box<str>,
+    /// `OperationTypeApply`; none if the lock was just released.
+    pub operation: Option<Box<str>>,
     /// `ci@runner-7`.
     pub who: Box<str>,
     pub created: Option<Timestamp>,
@@ -115,11 +118,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub const RELEASED: &'static str = "released";
-
     /// Keeps a released lock for a moment, so that watch events which arrive late are not reported as drift.
     pub fn released(until: Option<Timestamp>) -> Self {
-        Self { operation: Self::RELEASED.into(), who: Box::default(), created: None, in_flight_until: until }
+        Self { operation: None, who: Box::default(), created: None, in_flight_until: until }
     }
 }
 
@@ -130,6 +131,10 @@ impl Baseline {
             *types.entry(&*skipped.resource_type).or_default() += 1;
         }
         types
+    }
+
+    pub fn fault_kind(&self) -> Option<BaselineFault> {
+        self.fault.as_ref().map(|error| error.fault)
     }
 
     /// Whether its tool is changing its objects.

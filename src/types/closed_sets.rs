@@ -79,6 +79,18 @@ impl Source {
 }
 
 closed_set! {
+    /// How the onset of a difference is known.
+    OnsetSource {
+        /// The API server recorded when the field manager wrote the field: exact, and the same after a restart.
+        FieldManager = "field_manager",
+        /// Nothing records it: the exporter first saw the difference then. It changes with a restart.
+        Observed = "observed",
+        /// An earlier run observed it and wrote it to the history file.
+        History = "history",
+    }
+}
+
+closed_set! {
     FieldClass {
         Replicas = "replicas",
         Image = "image",

@@ -5,8 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, RedactionKey, Severity, ValueDigest,
-    closed_sets::closed_set,
+    Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, OnsetSource, RedactionKey, Severity,
+    ValueDigest, closed_sets::closed_set,
 };
 
 /// An entry of `metadata.managedFields`.
@@ -41,10 +41,12 @@ pub enum FieldValue {
     Absent,
     /// The object has the field, and its value is null.
     Null,
-    /// A string as it is; compact JSON of another value.
-    Plain(Box<str>),
+    Text(Box<str>),
+    /// Compact JSON of a number, a boolean, a list or an object.
+    Json(Box<str>),
     Redacted(KeyedDigest),
-    /// JSON with digests in place of redacted parts. It is shown, and is not the value.
+    /// JSON of a list or an object with digests in place of redacted parts. Each string in it that may be taken for a digest is
+    /// one, because plain strings of that kind are redacted too.
     PartlyRedacted(Box<str>),
 }
 
@@ -55,26 +57,24 @@ closed_set! {
         Null = "null",
         /// An empty string.
         Empty = "empty",
+        /// A string as it is.
         Plain = "plain",
+        /// Compact JSON of a number, a boolean, a list or an object.
+        Json = "json",
         /// The text is a digest, or JSON with digests in it.
         Redacted = "redacted",
     }
 }
 
 impl FieldValue {
-    /// The value of an attribute or field that cannot be empty: an empty text is absent.
-    pub fn non_empty(text: impl Into<Box<str>>) -> Self {
-        let text = text.into();
-        if text.is_empty() { Self::Absent } else { Self::Plain(text) }
-    }
-
     /// The inverse of [`Self::form`] and [`Self::text`].
     pub fn read(form: ValueForm, text: &str) -> Self {
         match form {
             ValueForm::Absent => Self::Absent,
             ValueForm::Null => Self::Null,
-            ValueForm::Empty => Self::Plain(Box::default()),
-            ValueForm::Plain => Self::Plain(text.into()),
+            ValueForm::Empty => Self::Text(Box::default()),
+            ValueForm::Plain => Self::Text(text.into()),
+            ValueForm::Json => Self::Json(text.into()),
             ValueForm::Redacted => {
                 KeyedDigest::parse(text).map_or_else(|| Self::PartlyRedacted(text.into()), Self::Redacted)
             }
@@ -85,30 +85,40 @@ impl FieldValue {
         match self {
             Self::Absent => ValueForm::Absent,
             Self::Null => ValueForm::Null,
-            Self::Plain(text) if text.is_empty() => ValueForm::Empty,
-            Self::Plain(_) => ValueForm::Plain,
+            Self::Text(text) if text.is_empty() => ValueForm::Empty,
+            Self::Text(_) => ValueForm::Plain,
+            Self::Json(_) => ValueForm::Json,
             Self::Redacted(_) | Self::PartlyRedacted(_) => ValueForm::Redacted,
         }
     }
 
-    /// The text that API, CLI and pages show. It is empty for an absent value; an empty string is quoted.
+    /// The text that the API returns next to the form. It is empty for an absent value; an empty string is quoted.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Absent => "".into(),
             Self::Null => "null".into(),
-            Self::Plain(text) if text.is_empty() => Self::EMPTY.into(),
-            Self::Plain(text) | Self::PartlyRedacted(text) => (&**text).into(),
+            Self::Text(text) if text.is_empty() => Self::EMPTY.into(),
+            Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => (&**text).into(),
             Self::Redacted(digest) => digest.to_string().into(),
         }
     }
 
-    /// The digest with which rules compare the value; none if it is redacted. Different values have different digests.
+    /// A text that no other value has, where the form is not shown. It is empty for an absent value.
+    pub fn notation(&self) -> Cow<'_, str> {
+        match self.text() {
+            Cow::Borrowed(text) => self.form().notation(text),
+            Cow::Owned(text) => text.into(),
+        }
+    }
+
+    /// The digest with which rules compare the value; none if it is redacted. A string and JSON of the same text have the same
+    /// digest, because YAML authors quote at will; all other values have different ones.
     pub fn value_digest(&self) -> Option<ValueDigest> {
         match self {
             Self::Null => Some(ValueDigest::of_null()),
             // In a rule this text is an empty string.
-            Self::Plain(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
-            Self::Absent | Self::Plain(_) => Some(ValueDigest::of(&self.text())),
+            Self::Text(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
+            Self::Absent | Self::Text(_) | Self::Json(_) => Some(ValueDigest::of(&self.text())),
             Self::Redacted(_) | Self::PartlyRedacted(_) => None,
         }
     }
@@ -117,13 +127,46 @@ impl FieldValue {
     #[must_use]
     pub fn redacted(&self, key: &RedactionKey) -> Self {
         match self {
-            Self::Plain(text) | Self::PartlyRedacted(text) => Self::Redacted(key.digest(text.as_bytes())),
+            Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => {
+                Self::Redacted(key.digest(text.as_bytes()))
+            }
             Self::Absent | Self::Null | Self::Redacted(_) => self.clone(),
         }
     }
 
     /// The text of an empty string, which is not absent.
     pub const EMPTY: &str = "\"\"";
+}
+
+impl ValueForm {
+    /// The [notation](FieldValue::notation) of a value of this form with this text. A string is quoted if it reads like another
+    /// form, like a part of the sentence around it, or if a terminal does not show all of it.
+    pub fn notation(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Self::Plain if reads_otherwise(text) => format!("{text:?}").into(),
+            // The same JSON, in which only digests have their prefix.
+            Self::Json if KeyedDigest::is_imitated_by(text) => KeyedDigest::escape_prefix(text).into(),
+            Self::Absent | Self::Null | Self::Empty | Self::Plain | Self::Json | Self::Redacted => {
+                text.into()
+            }
+        }
+    }
+}
+
+fn reads_otherwise(text: &str) -> bool {
+    let is_number =
+        || text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+    match text.as_bytes() {
+        [b'"' | b'{' | b'[', ..] => true,
+        [b'0'..=b'9' | b'-', ..] if is_number() => true,
+        _ => {
+            matches!(text, "null" | "true" | "false" | "nothing" | "")
+                || KeyedDigest::is_imitated_by(text)
+                || text.contains(", ")
+                || text.trim() != text
+                || text.contains(char::is_control)
+        }
+    }
 }
 
 /// A field that differs, before the rules rate it.
@@ -140,10 +183,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with plain values; empty ones are absent.
+    /// A finding with strings; an empty one is an absent value.
     pub fn new(path: FieldPath, class: FieldClass, expected: &str, actual: &str) -> Self {
-        let (expected, actual) = (FieldValue::non_empty(expected), FieldValue::non_empty(actual));
-        Self { path, class, expected, actual, owner: None }
+        let value = |text: &str| match text {
+            "" => FieldValue::Absent,
+            text => FieldValue::Text(text.into()),
+        };
+        Self { path, class, expected: value(expected), actual: value(actual), owner: None }
     }
 }
 
@@ -157,6 +203,7 @@ pub struct Difference {
     pub actor: Actor,
     /// Since when the field differs. Never in the future, and never moves to a later time within an episode.
     pub onset: Timestamp,
+    pub onset_source: OnsetSource,
     pub ignored_by: Option<Arc<str>>,
     /// All rules that match it, in the order of the rule set.
     pub matched: Arc<[Arc<str>]>,
@@ -168,3 +215,6 @@ impl Difference {
         self.finding.owner.as_ref().map(|owner| &*owner.manager)
     }
 }
+
+#[cfg(test)]
+include!("../../tests/it/types/any_value.rs");

@@ -92,7 +92,7 @@ impl FromStr for FieldPath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        parse_parts(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self::new)
+        parse_tokens(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self::new)
     }
 }
 
@@ -128,18 +128,18 @@ fn text_of(segments: &[Segment]) -> Box<str> {
     text.into()
 }
 
-fn segment(part: Part) -> Result<Segment, PathError> {
-    let column = part.column;
+fn segment(token: PathToken) -> Result<Segment, PathError> {
+    let column = token.column;
     let text = |word: Word| word.literal(column, STAR_OUTSIDE_PATTERN);
-    Ok(match part.kind {
-        PartKind::Field(name) => Segment::Field(text(name)?),
-        PartKind::Index(index) => Segment::Index(index),
-        PartKind::Value(value) => Segment::Value(text(value)?),
-        PartKind::Element(keys) => {
+    Ok(match token.kind {
+        TokenKind::Field(name) => Segment::Field(text(name)?),
+        TokenKind::Index(index) => Segment::Index(index),
+        TokenKind::Value(value) => Segment::Value(text(value)?),
+        TokenKind::Element(keys) => {
             let keys = keys.into_iter().map(|(key, value)| Ok((text(key)?, text(value)?)));
             Segment::Element(keys.collect::<Result<_, _>>()?)
         }
-        PartKind::AnyElement => return Err(PathError::new(column, STAR_OUTSIDE_PATTERN)),
+        TokenKind::AnyElement => return Err(PathError::new(column, STAR_OUTSIDE_PATTERN)),
     })
 }
 
@@ -240,7 +240,7 @@ impl FromStr for PathPattern {
         if text.starts_with('/') {
             return parse_pointer(text).map(Self);
         }
-        parse_parts(text)?.into_iter().map(step).collect::<Result<_, _>>().map(Self)
+        parse_tokens(text)?.into_iter().map(step).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -293,8 +293,8 @@ fn parse_pointer(text: &str) -> Result<Vec<Step>, PathError> {
     Ok(steps)
 }
 
-fn step(part: Part) -> Result<Step, PathError> {
-    let column = part.column;
+fn step(token: PathToken) -> Result<Step, PathError> {
+    let column = token.column;
     let glob = |word: Word| {
         // A quoted star would be literal, and no key of a list contains one.
         if word.quoted && word.text.contains('*') {
@@ -302,19 +302,19 @@ fn step(part: Part) -> Result<Step, PathError> {
         }
         Ok(Glob::new(&word.text))
     };
-    Ok(match part.kind {
-        PartKind::Field(name) if !name.quoted && name.text == "*" => Step::AnySegment,
-        PartKind::Field(name) if !name.quoted && name.text == "**" => Step::AnyNumber,
-        PartKind::Field(name) => {
+    Ok(match token.kind {
+        TokenKind::Field(name) if !name.quoted && name.text == "*" => Step::AnySegment,
+        TokenKind::Field(name) if !name.quoted && name.text == "**" => Step::AnyNumber,
+        TokenKind::Field(name) => {
             let message = "a star matches whole segments: `*` one, `**` any number";
             Step::Exactly(Segment::Field(name.literal(column, message)?))
         }
-        PartKind::Index(index) => Step::Exactly(Segment::Index(index)),
-        PartKind::AnyElement => Step::AnyElement,
-        PartKind::Value(value) => Step::Exactly(Segment::Value(
+        TokenKind::Index(index) => Step::Exactly(Segment::Index(index)),
+        TokenKind::AnyElement => Step::AnyElement,
+        TokenKind::Value(value) => Step::Exactly(Segment::Value(
             value.literal(column, "a set element cannot contain a star; want `[*]` for any element")?,
         )),
-        PartKind::Element(keys) => {
+        TokenKind::Element(keys) => {
             let keys = keys.into_iter().map(|(key, value)| {
                 let message = "the name of a key cannot contain a star; its value can";
                 Ok((key.literal(column, message)?, glob(value)?))
@@ -324,16 +324,16 @@ fn step(part: Part) -> Result<Step, PathError> {
     })
 }
 
-/// One part of the text of a path or of a pattern.
+/// One segment of the text of a path or of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct PathToken {
     /// In characters, from 1.
     column: usize,
-    kind: PartKind,
+    kind: TokenKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum PartKind {
+enum TokenKind {
     /// `image` or `["app.kubernetes.io/name"]`.
     Field(Word),
     /// `[3]`.
@@ -402,9 +402,9 @@ enum JsonPathProblem {
 }
 
 /// Parses the common syntax of paths and patterns.
-fn parse_parts(text: &str) -> Result<Vec<Part>, PathError> {
+fn parse_tokens(text: &str) -> Result<Vec<PathToken>, PathError> {
     let mut cursor = Cursor { left: text, column: 1 };
-    let mut parts = Vec::new();
+    let mut tokens = Vec::new();
     loop {
         let column = cursor.column;
         let kind = match cursor.peek() {
@@ -412,11 +412,11 @@ fn parse_parts(text: &str) -> Result<Vec<Part>, PathError> {
                 cursor.take();
                 cursor.brackets()?
             }
-            Some(_) | None => PartKind::Field(cursor.field_name()?),
+            Some(_) | None => TokenKind::Field(cursor.field_name()?),
         };
-        parts.push(Part { column, kind });
+        tokens.push(PathToken { column, kind });
         match cursor.peek() {
-            None => return Ok(parts),
+            None => return Ok(tokens),
             Some('[') => {}
             Some('.') => {
                 cursor.take();
@@ -486,23 +486,23 @@ impl Cursor<'_> {
     }
 
     /// Parses from behind the opening bracket to the closing one.
-    fn brackets(&mut self) -> Result<PartKind, PathError> {
+    fn brackets(&mut self) -> Result<TokenKind, PathError> {
         let column = self.column;
         if self.peek() == Some('=') {
             self.take();
             let value = self.bracket_word()?;
             self.expect(']')?;
-            return Ok(PartKind::Value(value));
+            return Ok(TokenKind::Value(value));
         }
         let first = self.bracket_word()?;
         if self.peek() == Some(']') {
             self.take();
             return match first.text.parse() {
-                _ if first.quoted => Ok(PartKind::Field(first)),
+                _ if first.quoted => Ok(TokenKind::Field(first)),
                 Ok(index) if first.text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                    Ok(PartKind::Index(index))
+                    Ok(TokenKind::Index(index))
                 }
-                _ if first.text == "*" => Ok(PartKind::AnyElement),
+                _ if first.text == "*" => Ok(TokenKind::AnyElement),
                 _ => {
                     let message = format!(
                         "`[{0}]` is neither an index nor `[key=value]`; quote a field name: `[\"{0}\"]`",
@@ -521,7 +521,7 @@ impl Cursor<'_> {
             keys.push((key, self.bracket_word()?));
         }
         self.expect(']')?;
-        Ok(PartKind::Element(keys))
+        Ok(TokenKind::Element(keys))
     }
 
     /// Takes this character within brackets.

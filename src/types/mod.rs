@@ -13,6 +13,7 @@ mod object;
 mod redaction;
 mod selector;
 mod status;
+mod trust;
 mod verdict;
 mod watch;
 mod watch_config;
@@ -24,15 +25,17 @@ pub use baseline::{
 pub use clock::{Clock, format_age};
 pub(crate) use closed_sets::closed_set;
 pub use closed_sets::{
-    Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
+    Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, OnsetSource, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
+#[cfg(test)]
+pub(crate) use difference::any_value;
 pub use difference::{Difference, FieldManager, FieldValue, Finding, ValueForm};
 pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
 pub use key::{ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};
-pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace};
+pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace, shorten};
 pub use object::{
     AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LiveDocument, LiveObject, ObjectFacts,
     PackedJson, RuleInputs,
@@ -43,6 +46,7 @@ pub use status::{
     ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,
     StatusReport, TerraformJobSpec,
 };
+pub use trust::{Authority, HelmRelease, TrustedNamespaces};
 pub use verdict::{
     DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, WorstDifference,
 };

@@ -1,4 +1,18 @@
-//! Which names Kubernetes allows.
+//! Which names Kubernetes allows, and how other names from outside are quoted.
+
+use std::borrow::Cow;
+
+/// The longest name of any object that the API server accepts, and of a path.
+const MAX_QUOTED: usize = 300;
+
+/// A name or a text from outside, as messages, logs, pages and labels quote it. Nothing else limits its length.
+pub fn shorten(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_QUOTED {
+        return text.into();
+    }
+    let start = &text[..text.floor_char_boundary(MAX_QUOTED)];
+    format!("{start}… ({} bytes)", text.len()).into()
+}
 
 /// Whether a text is a valid name of a namespace (RFC 1123 label).
 pub fn is_namespace(name: &str) -> bool {

@@ -8,8 +8,8 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Algorithm, ControllerStatus, DeclaredObject, Digest, FieldManager, Health, LabelSet, ObjectKey, Phase,
-    ShortText, StatusReport, UnknownReason,
+    Algorithm, ControllerStatus, DeclaredObject, Digest, FieldManager, Health, HelmRelease, LabelSet,
+    ObjectKey, Phase, ShortText, StatusReport, UnknownReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct LiveObject {
     pub report: Option<Box<StatusReport>>,
     /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
     pub applied: Option<Box<DeclaredObject>>,
+    /// The release that its annotations name, if a source compares fields of this kind. Never redacted: it decides about trust.
+    pub helm_release: Option<Box<HelmRelease>>,
 }
 
 impl LiveObject {
@@ -42,6 +44,7 @@ impl LiveObject {
             document: None,
             report: None,
             applied: None,
+            helm_release: None,
         }
     }
 

@@ -101,6 +101,11 @@ impl KeyedDigest {
     pub fn is_imitated_by(text: &str) -> bool {
         text.contains(PREFIX)
     }
+
+    /// The same JSON, which [imitates](Self::is_imitated_by) no digest any more.
+    pub(super) fn escape_prefix(json: &str) -> String {
+        json.replace(PREFIX, "\\u0068mac:")
+    }
 }
 
 /// `hmac:<key id>:<32 hex digits>`.

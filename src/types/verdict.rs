@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::{Actor, Difference, Expectation, FieldClass, Finding, Severity, closed_sets::closed_set};
+use super::{
+    Actor, Difference, Expectation, FieldClass, Finding, OnsetSource, Severity, closed_sets::closed_set,
+};
 
 closed_set! {
     VerdictKind {
@@ -20,6 +22,8 @@ closed_set! {
         NoBaseline = "no_baseline",
         /// Could not be compared.
         Unknown = "unknown",
+        /// Only baselines declare it that may not speak for it. Nothing counts.
+        Untrusted = "untrusted",
     }
 }
 
@@ -102,6 +106,8 @@ pub enum Judgement {
     InFlight,
     NoBaseline,
     Unknown(UnknownReason),
+    /// The findings of baselines that may not speak for the object.
+    Untrusted(Vec<Finding>),
 }
 
 /// How a claim deviates from its baseline.
@@ -122,6 +128,14 @@ pub struct Episode {
     pub differences: Vec<Difference>,
     /// Differences that rules ignore. They are kept because rules may change.
     pub ignored: Vec<Difference>,
+}
+
+impl Episode {
+    /// How the onset is known; none if the difference that it comes from has ended.
+    pub fn onset_source(&self) -> Option<OnsetSource> {
+        let first = self.differences.iter().chain(&self.ignored).find(|first| first.onset == self.onset);
+        first.map(|first| first.onset_source)
+    }
 }
 
 /// A claim of which rules ignore every difference.
@@ -168,6 +182,9 @@ pub enum Verdict {
     /// The object opted in, but no source declares it.
     NoBaseline,
     Unknown(UnknownReason, LastKnown),
+    /// Only baselines declare it that may not speak for it. Their differences are listed; no rule applies to them, and they never
+    /// count.
+    Untrusted(Box<[Difference]>),
 }
 
 /// The worst difference of an episode, for series and lists that have room for one.
@@ -216,13 +233,19 @@ impl Verdict {
             Self::InFlight(_) => VerdictKind::InFlight,
             Self::NoBaseline => VerdictKind::NoBaseline,
             Self::Unknown(..) => VerdictKind::Unknown,
+            Self::Untrusted(_) => VerdictKind::Untrusted,
         }
     }
 
     pub fn reason(&self) -> Option<UnknownReason> {
         match self {
             Self::Unknown(reason, _) => Some(*reason),
-            Self::InSync | Self::Drifted(_) | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline => None,
+            Self::InSync
+            | Self::Drifted(_)
+            | Self::Ignored(_)
+            | Self::InFlight(_)
+            | Self::NoBaseline
+            | Self::Untrusted(_) => None,
         }
     }
 
@@ -232,9 +255,12 @@ impl Verdict {
             Self::Drifted(episode)
             | Self::InFlight(LastKnown::Episode(episode))
             | Self::Unknown(_, LastKnown::Episode(episode)) => Some(episode),
-            Self::InSync | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => {
-                None
-            }
+            Self::InSync
+            | Self::Ignored(_)
+            | Self::InFlight(_)
+            | Self::NoBaseline
+            | Self::Unknown(..)
+            | Self::Untrusted(_) => None,
         }
     }
 
@@ -244,13 +270,21 @@ impl Verdict {
             Self::Ignored(ignored)
             | Self::InFlight(LastKnown::Ignored(ignored))
             | Self::Unknown(_, LastKnown::Ignored(ignored)) => Some(ignored),
-            Self::InSync | Self::Drifted(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => {
-                None
-            }
+            Self::InSync
+            | Self::Drifted(_)
+            | Self::InFlight(_)
+            | Self::NoBaseline
+            | Self::Unknown(..)
+            | Self::Untrusted(_) => None,
         }
     }
 
-    /// All differences, current or last known. Those that rules ignore come last.
+    /// The differences of baselines that may not speak for the object.
+    pub fn untrusted_differences(&self) -> &[Difference] {
+        if let Self::Untrusted(differences) = self { differences } else { &[] }
+    }
+
+    /// All differences that rules apply to, current or last known. Those that rules ignore come last.
     pub fn differences(&self) -> impl Iterator<Item = &Difference> {
         let of_episode =
             self.episode().into_iter().flat_map(|episode| episode.differences.iter().chain(&episode.ignored));
@@ -266,7 +300,7 @@ impl Verdict {
         match self {
             Self::Drifted(_) => Some(true),
             Self::InSync | Self::Ignored(_) => Some(false),
-            Self::NoBaseline => None,
+            Self::NoBaseline | Self::Untrusted(_) => None,
             Self::InFlight(last) | Self::Unknown(_, last) => match last {
                 LastKnown::NeverJudged => None,
                 LastKnown::InSync | LastKnown::Ignored(_) => Some(false),
@@ -282,7 +316,7 @@ impl Verdict {
             Self::Ignored(ignored) => LastKnown::Ignored(ignored),
             Self::Drifted(episode) => LastKnown::Episode(episode),
             Self::InFlight(last) | Self::Unknown(_, last) => last,
-            Self::NoBaseline => LastKnown::NeverJudged,
+            Self::NoBaseline | Self::Untrusted(_) => LastKnown::NeverJudged,
         }
     }
 }

@@ -1,8 +1,14 @@
 //! Clients of the API server that notice a dead connection.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
-use http::HeaderValue;
+use http::{HeaderValue, Request};
 use hyper_util::{
     client::legacy::{Builder, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -12,8 +18,9 @@ use kube::{
     client::{Body, ClientBuilder, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use tokio::{runtime::Handle, sync::Mutex, time::Instant};
 use tower::{BoxError, ServiceBuilder};
-use tracing::info;
+use tracing::{info, warn};
 
 /// Which cluster to connect to, and as which user.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +47,8 @@ pub enum ConnectError {
     Token { server: String },
     #[error("cannot set up the connection to {server}: {}", first_line(source))]
     Credentials { server: String, source: Box<kube::config::KubeconfigError> },
+    #[error("the kubeconfig names another server now: {server}; restart to connect to it")]
+    OtherServer { server: String },
     /// The configuration is inconsistent.
     #[error("cannot set up the connection to {server}: {}", first_line(source))]
     Setup { server: String, source: Box<kube::Error> },
@@ -53,12 +62,90 @@ fn first_line(error: &impl ToString) -> String {
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client of the first configuration that exists.
+/// Requests read the credentials again after this time.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A client of the first configuration that exists. It follows changes of its CA, certificate, key and token.
 pub async fn client_from(connection: &ClusterConnection) -> Result<Client, ConnectError> {
     let config = load(connection).await?;
     let server = config.cluster_url.to_string();
     info!(server, "Connecting to the API server.");
-    connect(server, config)
+    let (namespace, fingerprint) = (config.default_namespace.clone(), fingerprint(&config));
+    let client = connect(server.clone(), config)?;
+    // The client stays with its context when the current context changes.
+    let context = connection.context.clone().or_else(|| current_context(connection));
+    let connection = ClusterConnection { context, ..connection.clone() };
+    let current = Mutex::new(CurrentClient { client, fingerprint, checked: Instant::now() });
+    let credentials = Arc::new(Credentials { connection, server, runtime: Handle::current(), current });
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let credentials = credentials.clone();
+        async move { credentials.client().await.send(request).await }
+    });
+    Ok(Client::new(service, namespace))
+}
+
+/// Builds another client when the files change that the current one was built from.
+struct Credentials {
+    connection: ClusterConnection,
+    server: String,
+    /// Outlives every client.
+    runtime: Handle,
+    current: Mutex<CurrentClient>,
+}
+
+struct CurrentClient {
+    client: Client,
+    fingerprint: u64,
+    checked: Instant,
+}
+
+impl Credentials {
+    async fn client(&self) -> Client {
+        let mut current = self.current.lock().await;
+        if current.checked.elapsed() >= RELOAD_INTERVAL {
+            current.checked = Instant::now();
+            // A file that cannot be read now may be about to be replaced.
+            if let Ok(config) = load(&self.connection).await
+                && current.fingerprint != fingerprint(&config)
+            {
+                current.fingerprint = fingerprint(&config);
+                match self.connect(config) {
+                    Ok(client) => current.client = client,
+                    Err(error) => warn!(%error, "Keeping the credentials in use."),
+                }
+            }
+        }
+        current.client.clone()
+    }
+
+    fn connect(&self, config: Config) -> Result<Client, ConnectError> {
+        let server = config.cluster_url.to_string();
+        if server != self.server {
+            return Err(ConnectError::OtherServer { server });
+        }
+        let _runtime = self.runtime.enter();
+        let client = connect(server, config)?;
+        info!(server = self.server, "The credentials changed; using the new ones.");
+        Ok(client)
+    }
+}
+
+/// Changes with everything that a connection is built from. The token of a file is read by the client itself.
+fn fingerprint(config: &Config) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    config.cluster_url.hash(&mut hasher);
+    (&config.root_cert, config.accept_invalid_certs, &config.tls_server_name).hash(&mut hasher);
+    serde_json::to_string(&config.auth_info).unwrap_or_default().hash(&mut hasher);
+    for path in [&config.auth_info.client_certificate, &config.auth_info.client_key].into_iter().flatten() {
+        fs::read(path).ok().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// `None` in a pod, which has no kubeconfig.
+fn current_context(connection: &ClusterConnection) -> Option<String> {
+    let kubeconfig = connection.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+    kubeconfig.ok()?.current_context
 }
 
 /// A client of another server that speaks like an API server. The kubeconfig has its URL and credentials.

@@ -14,13 +14,13 @@ use super::{
 };
 use crate::{
     diff::{
-        Algorithm, FingerprintError, LAST_APPLIED, Node, Part, RecordedHash, SpecView, Text, field_manager,
-        hash_object, is_declared_key, is_secret, last_applied as last_applied_of, pack_live_object, tfdrift,
-        unreadable_last_applied,
+        Algorithm, FingerprintError, JsonPart, LAST_APPLIED, Node, RecordedHash, SpecView, Text,
+        field_manager, hash_object, is_declared_key, is_secret, last_applied as last_applied_of,
+        pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
-        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, Kind, LiveDocument, LiveObject,
-        ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
+        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, HelmRelease, Kind, LiveDocument,
+        LiveObject, ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
     },
 };
 
@@ -86,7 +86,7 @@ impl ObjectDecoder {
         let Ok(text) = std::str::from_utf8(json) else {
             return Decoded::Unnamed;
         };
-        let whole = Part::Text(text);
+        let whole = JsonPart::Text(text);
         let mut is_readable = true;
         if self.needs_all_trees() && self.spec.filters.is_empty() {
             match whole.read() {
@@ -165,21 +165,37 @@ impl ObjectDecoder {
         Ok(labels)
     }
 
-    fn annotations<'a>(&self, annotations: Option<Part<'a>>) -> Annotations<'a> {
+    fn annotations<'a>(&self, annotations: Option<JsonPart<'a>>) -> Annotations<'a> {
         let (mut hash, mut muted_paths, mut is_applied) = (None, None, false);
+        let (mut release, mut release_namespace) = (None, None);
         let is_hash = |name: &str| !self.config.ignore_hash_annotations && name == &*self.hash_annotation;
         let is_read = |name: &str| {
             is_applied |= self.last_applied.is_some() && name == LAST_APPLIED;
-            is_hash(name) || self.ignore_annotation.as_deref() == Some(name)
+            is_hash(name)
+                || self.ignore_annotation.as_deref() == Some(name)
+                || (self.documents.is_some() && (name == RELEASE_NAME || name == RELEASE_NAMESPACE))
         };
         read_strings(annotations, is_read, |name, value| {
             if is_hash(&name) {
                 hash = Some(value).filter(|hash| !hash.is_empty()).map(|hash| RecordedHash::parse(&hash));
+            } else if name == RELEASE_NAME {
+                release = Some(value);
+            } else if name == RELEASE_NAMESPACE {
+                release_namespace = Some(value);
             } else {
                 muted_paths = Some(value);
             }
         });
-        Annotations { hash, muted_paths: muted_paths.unwrap_or_default(), is_applied }
+        let is_name = |(namespace, name): &(Cow<'_, str>, Cow<'_, str>)| {
+            namespace.len() <= MAX_RELEASE_NAME && name.len() <= MAX_RELEASE_NAME
+        };
+        let named = release_namespace.zip(release).filter(is_name);
+        let helm_release = named.map(|(namespace, name)| HelmRelease {
+            namespace: namespace.into_owned().into(),
+            name: name.into_owned().into(),
+        });
+        let muted_paths = muted_paths.unwrap_or_default();
+        Annotations { hash, muted_paths, is_applied, helm_release }
     }
 
     fn decode_parts<'a>(
@@ -223,6 +239,7 @@ impl ObjectDecoder {
             None => facts,
         };
         object.rule_inputs = self.rule_inputs(labels, &annotations.muted_paths);
+        object.helm_release = annotations.helm_release.clone().map(Box::new);
         object
     }
 
@@ -303,7 +320,7 @@ impl ObjectDecoder {
         annotation: Option<Result<RecordedHash, UnknownReason>>,
         tfdrift: Result<Digest, UnknownReason>,
         tree: Option<&Node>,
-        managed_fields: Option<Part<'_>>,
+        managed_fields: Option<JsonPart<'_>>,
         replicas: Option<i32>,
     ) -> HashBaseline {
         let recorded = match annotation {
@@ -324,7 +341,7 @@ impl ObjectDecoder {
             Err(reason) => HashBaseline::Unusable(reason),
             Ok(actual) if actual == recorded.digest => HashBaseline::Match(actual),
             Ok(actual) => {
-                let managed_fields = managed_fields.map(Part::elements).unwrap_or_default();
+                let managed_fields = managed_fields.map(JsonPart::elements).unwrap_or_default();
                 self.hash_mismatch(recorded, actual, tree, &managed_fields, replicas)
             }
         }
@@ -353,7 +370,7 @@ impl ObjectDecoder {
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, tree: Option<&Node>) -> Result<Digest, UnknownReason> {
-        let object = Part::Tree(tree.ok_or(UnknownReason::Unreadable)?);
+        let object = JsonPart::Tree(tree.ok_or(UnknownReason::Unreadable)?);
         hash_object(algorithm, kind, object, &self.config.annotation_prefix)
             .map_err(|error| unknown_reason(&error))
     }
@@ -387,6 +404,12 @@ pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
     }
 }
 
+/// The annotations with which Helm names the release of each object that it installs.
+const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+/// No name in Kubernetes is longer.
+const MAX_RELEASE_NAME: usize = 253;
+
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 
 /// An object with its large parts unparsed, or the same parts of its tree.
@@ -394,8 +417,8 @@ const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 struct ObjectParts<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
-    spec: Option<Part<'a>>,
-    status: Option<Part<'a>>,
+    spec: Option<JsonPart<'a>>,
+    status: Option<JsonPart<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -410,11 +433,11 @@ struct Metadata<'a> {
     #[serde(default)]
     resource_version: Text<'a>,
     generation: Option<i64>,
-    deletion_timestamp: Option<Part<'a>>,
-    owner_references: Option<Part<'a>>,
-    labels: Option<Part<'a>>,
-    annotations: Option<Part<'a>>,
-    managed_fields: Option<Part<'a>>,
+    deletion_timestamp: Option<JsonPart<'a>>,
+    owner_references: Option<JsonPart<'a>>,
+    labels: Option<JsonPart<'a>>,
+    annotations: Option<JsonPart<'a>>,
+    managed_fields: Option<JsonPart<'a>>,
 }
 
 impl<'a> ObjectParts<'a> {
@@ -426,7 +449,7 @@ impl<'a> ObjectParts<'a> {
             None => Some(Text::default()),
             Some(text) => text.as_str().map(|text| Text(text.into())),
         };
-        let part = |name: &str| member(metadata, name).map(Part::Tree);
+        let part = |name: &str| member(metadata, name).map(JsonPart::Tree);
         let metadata = Metadata {
             name: text("name")?,
             namespace: text("namespace")?,
@@ -442,7 +465,7 @@ impl<'a> ObjectParts<'a> {
             annotations: part("annotations"),
             managed_fields: part("managedFields"),
         };
-        let [spec, status] = ["spec", "status"].map(|name| member(tree, name).map(Part::Tree));
+        let [spec, status] = ["spec", "status"].map(|name| member(tree, name).map(JsonPart::Tree));
         Some(Self { metadata, spec, status })
     }
 }
@@ -464,6 +487,7 @@ struct Annotations<'a> {
     muted_paths: Cow<'a, str>,
     /// Whether the object has a last-applied annotation that is a baseline.
     is_applied: bool,
+    helm_release: Option<HelmRelease>,
 }
 
 impl Annotations<'_> {
@@ -477,7 +501,7 @@ impl Annotations<'_> {
 /// Reads the strings of an object whose names `is_read` accepts, in one pass. Null is the empty string, and values of other types
 /// are skipped.
 fn read_strings<'a>(
-    object: Option<Part<'a>>,
+    object: Option<JsonPart<'a>>,
     is_read: impl FnMut(&str) -> bool,
     found: impl FnMut(Cow<'a, str>, Cow<'a, str>),
 ) {
@@ -694,25 +718,8 @@ mod tests {
 
     #[test]
     fn no_kind_parses_a_part_of_an_object_twice() {
-        for (group, kind) in [
-            ("", "Service"),
-            ("apps", "StatefulSet"),
-            ("apps", "DaemonSet"),
-            ("apps", "ReplicaSet"),
-            ("batch", "Job"),
-            ("batch", "CronJob"),
-            ("", "Pod"),
-            ("", "PersistentVolumeClaim"),
-            ("", "PersistentVolume"),
-            ("", "Namespace"),
-            ("networking.k8s.io", "Ingress"),
-            ("autoscaling", "HorizontalPodAutoscaler"),
-            ("policy", "PodDisruptionBudget"),
-            ("apiregistration.k8s.io", "APIService"),
-            ("apiextensions.k8s.io", "CustomResourceDefinition"),
-            ("", "ConfigMap"),
-            ("example.com", "Database"),
-        ] {
+        let kinds: &[(&str, &str)] = include!("../../tests/it/watch/kinds_with_facts.rs");
+        for (group, kind) in kinds {
             let object = object(&json!({"note": "a"}));
             let spec = WatchSpec::all(Arc::new(Kind::undiscovered(group, "v1", kind)));
             let parsed = parsed(spec, &DecodeConfig::default(), &object);

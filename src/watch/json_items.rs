@@ -2,6 +2,7 @@
 //! with the list: a LIST of the API server, the resources of a Terraform state.
 
 use memchr::memchr2;
+use zeroize::Zeroize as _;
 
 const MAX_KEY_BYTES: usize = 256;
 
@@ -106,6 +107,11 @@ impl ItemSplitter {
             }
         }
         Ok(())
+    }
+
+    /// Overwrites the buffer of values that arrived in several chunks.
+    pub fn wipe(&mut self) {
+        self.partial.zeroize();
     }
 
     pub fn finish(&self) -> Result<(), SplitError> {

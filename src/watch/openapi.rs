@@ -255,7 +255,7 @@ fn is_permanent(error: &ApiError) -> bool {
             [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED].contains(status)
         }
         ApiError::Malformed(_) | ApiError::Stalled(_) => true,
-        ApiError::Gone | ApiError::Connection(_) | ApiError::Closed => false,
+        ApiError::Gone | ApiError::RolledBack | ApiError::Connection(_) | ApiError::Closed => false,
     }
 }
 

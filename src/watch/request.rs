@@ -25,6 +25,9 @@ pub enum ApiError {
     /// 410: the `resourceVersion` is too old, list again.
     #[error("the resourceVersion is too old")]
     Gone,
+    /// The server has older data than it had before: list again.
+    #[error("the API server went back to an older resourceVersion; was etcd restored from a backup?")]
+    RolledBack,
     /// No bytes arrived for this long.
     #[error("the API server sent nothing for {0:?}")]
     Stalled(Duration),
@@ -127,9 +130,14 @@ impl ApiError {
     pub(super) fn requires_relist(&self) -> bool {
         match self {
             // A resumed watch would receive the malformed line again.
-            Self::Gone | Self::Malformed(_) => true,
+            Self::Gone | Self::RolledBack | Self::Malformed(_) => true,
             Self::Stalled(_) | Self::Status { .. } | Self::Connection(_) | Self::Closed => false,
         }
+    }
+
+    /// Whether the server no longer has, or does not yet have, the version of the watch.
+    pub(super) fn is_version_lost(&self) -> bool {
+        matches!(self, Self::Gone | Self::RolledBack)
     }
 
     /// The `reason` of a watch that is down because of this error.
@@ -138,16 +146,19 @@ impl ApiError {
             Self::Status { status: StatusCode::FORBIDDEN, .. } => DownReason::Forbidden,
             Self::Status { status: StatusCode::NOT_FOUND, .. } => DownReason::NotFound,
             Self::Stalled(_) => DownReason::Stalled,
-            Self::Status { .. } | Self::Connection(_) | Self::Malformed(_) | Self::Gone | Self::Closed => {
-                DownReason::Error
-            }
+            Self::Status { .. }
+            | Self::Connection(_)
+            | Self::Malformed(_)
+            | Self::Gone
+            | Self::RolledBack
+            | Self::Closed => DownReason::Error,
         }
     }
 
     /// The `reason` in `drift_watch_restarts_total`.
     pub(super) fn restart_reason(&self) -> RestartReason {
         match (self, self.down_reason()) {
-            (Self::Gone, _) => RestartReason::Gone,
+            (Self::Gone | Self::RolledBack, _) => RestartReason::Gone,
             (_, DownReason::Forbidden) => RestartReason::Forbidden,
             (_, DownReason::NotFound) => RestartReason::NotFound,
             (_, DownReason::Stalled) => RestartReason::Stalled,
@@ -158,7 +169,12 @@ impl ApiError {
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
-            Self::Gone | Self::Stalled(_) | Self::Connection(_) | Self::Malformed(_) | Self::Closed => None,
+            Self::Gone
+            | Self::RolledBack
+            | Self::Stalled(_)
+            | Self::Connection(_)
+            | Self::Malformed(_)
+            | Self::Closed => None,
         }
     }
 }
@@ -275,6 +291,15 @@ pub(super) fn watch_url(spec: &WatchSpec, resource_version: &str, timeout_second
     )
 }
 
+/// The URL of a list that costs the server one key of etcd and has the newest `resourceVersion`. It asks for one name in one
+/// namespace, which the permission to list the collection includes; without a name of the watch, for one that need not exist.
+pub(super) fn probe_url(spec: &WatchSpec) -> String {
+    let namespace = spec.namespace.as_deref().or(spec.kind.namespaced.then_some("default"));
+    let name = spec.name.as_deref().unwrap_or("drift-exporter");
+    let field = format!("metadata.name={name}");
+    format!("{}?fieldSelector={}&limit=1", collection_path(&spec.kind, namespace), encode(&field))
+}
+
 /// The URL of one object. The namespace is ignored for cluster-scoped kinds.
 pub fn object_url(kind: &Kind, namespace: &str, name: &str) -> String {
     let namespace = kind.namespaced.then_some(namespace);
@@ -298,7 +323,7 @@ fn encode(text: &str) -> percent_encoding::PercentEncode<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use super::{list_url, watch_url};
+    use super::{list_url, probe_url, watch_url};
     use crate::types::{Kind, Selector, WatchSpec};
 
     #[test]
@@ -328,6 +353,20 @@ mod tests {
         let mut one = WatchSpec::all(Arc::new(Kind::service()));
         (one.namespace, one.name) = (Some("shop".into()), Some("web".into()));
         assert_eq!(list_url(&one), "/api/v1/namespaces/shop/services?fieldSelector=metadata.name%3Dweb");
+    }
+
+    #[test]
+    fn probe_reads_one_name_in_one_namespace() {
+        let mut spec = WatchSpec::all(Arc::new(Kind::service()));
+        spec.selector = Selector::parse("a=b").ok();
+        let default =
+            "/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Ddrift-exporter&limit=1";
+        assert_eq!(probe_url(&spec), default);
+        (spec.namespace, spec.name) = (Some("shop".into()), Some("web".into()));
+        assert_eq!(
+            probe_url(&spec),
+            "/api/v1/namespaces/shop/services?fieldSelector=metadata.name%3Dweb&limit=1"
+        );
     }
 
     #[test]

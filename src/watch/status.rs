@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{DecodeConfig, decode::unknown_reason};
 use crate::{
-    diff::{Algorithm, FieldOwners, Node, Part, RecordedHash, hash_object, sha256_jcs, value_at},
+    diff::{Algorithm, FieldOwners, JsonPart, Node, RecordedHash, hash_object, sha256_jcs, value_at},
     types::{
         ControllerStatus, Digest, FieldPath, HashBaseline, HashMismatch, Health, JobOutcome, JobRun, Kind,
         ObjectFacts, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec, StatusReport,
@@ -118,7 +118,7 @@ impl RecordDecoder<'_> {
                 sha256_jcs(hashed).map_err(|_| UnknownReason::Unhashable)
             }
             Algorithm::TfdriftV1 | Algorithm::JcsV1 | Algorithm::Opr8rV1 => {
-                hash_object(algorithm, kind, Part::Tree(object), prefix)
+                hash_object(algorithm, kind, JsonPart::Tree(object), prefix)
                     .map_err(|error| unknown_reason(&error))
             }
         }

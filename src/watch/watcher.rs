@@ -2,9 +2,26 @@
 //!
 //! A [`Watcher`] lists, watches from the `resourceVersion` of the list, resumes from the last version or bookmark after a
 //! disconnect, and lists again after a 410. A [`WatchHandler`] decodes the objects and receives the [`WatcherEvent`]s.
+//!
+//! # When a watch is up
+//!
+//! After a list, and after a failure once the backlog has been read. The API server sends the backlog first and does not mark
+//! its end, so the watcher asks for the newest version with a list of at most one object ([`probe_url`]), and has caught up when:
+//!
+//! - an event or a bookmark reaches that version. The server sends a bookmark two seconds before the end of a watch, so
+//!   the watch after a failure is short;
+//! - or the server ended a watch at its time and sent nothing: there is no backlog. A server sends no bookmark of a version
+//!   that the client has.
+//!
+//! # When a version is lost
+//!
+//! A 410 says so. Nothing says so after etcd was restored from a backup: the server accepts a watch from a version that it
+//! does not have yet, and sends nothing until it has passed it. So after a disconnect and after a watch without any event the
+//! watcher compares its version with the newest one. Watches that fail although lists succeed count as a lost version, too.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
@@ -12,18 +29,28 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
+use zeroize::Zeroize as _;
 
 use super::{
     json_items::{ItemSplitter, ListLayout, Part},
     metrics::KindMetrics,
     request::{
-        ApiError, ApiStatus, ConnectionError, MalformedResponse, check_status, list_url, send, watch_url,
+        ApiError, ApiStatus, ConnectionError, MalformedResponse, check_status, list_url, probe_url,
+        read_body, send, watch_url,
     },
 };
-use crate::types::{RestartReason, WatchEvent, WatchMode, WatchSpec};
+use crate::{
+    diff::is_secret,
+    types::{DownReason, RestartReason, WatchEvent, WatchMode, WatchSpec},
+};
 
 /// Larger than any object that etcd stores.
 const MAX_OBJECT_BYTES: usize = 32 << 20;
+/// `timeoutSeconds` of the watch after a failure: its bookmark is due two seconds earlier.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
+/// After this many failed watches in a row, a version is given up if a list succeeds.
+const MAX_FAILED_WATCHES: u32 = 3;
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const LIST: ListLayout = ListLayout { list: "items", members: &["metadata"], max_bytes: MAX_OBJECT_BYTES };
 
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +140,7 @@ pub enum WatcherEvent<T> {
     Applied(T),
     /// The object was deleted, or the selector no longer matches it.
     Deleted(T),
-    /// The watch is open, or the list is complete and nothing is watched after it.
+    /// The watch is open and has caught up, or the list is complete and nothing is watched after it.
     Up,
     /// The watch was cut, or works again after a failure. The server does this when the schema of the kind changes.
     Interrupted,
@@ -144,6 +171,8 @@ pub(crate) struct Watcher<H> {
     config: WatcherConfig,
     metrics: KindMetrics,
     handler: H,
+    /// Whether buffers are overwritten.
+    is_secret: bool,
 }
 
 impl<H: WatchHandler> Watcher<H> {
@@ -155,41 +184,23 @@ impl<H: WatchHandler> Watcher<H> {
         metrics: KindMetrics,
         handler: H,
     ) -> Self {
-        Self { spec, client, config, metrics, handler }
+        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
+        Self { spec, client, config, metrics, handler, is_secret }
     }
 
     /// Runs until the handler is closed.
     pub(crate) async fn run(self) {
-        let mut backoff = Backoff::new(self.config.initial_backoff, self.config.max_backoff);
-        let (mut version, mut logged) = (None, String::new());
+        let mut progress = Progress::new(Backoff::new(self.config.initial_backoff, self.config.max_backoff));
+        let mut logged = String::new();
         loop {
-            let operation = if version.is_none() { Operation::List } else { Operation::Watch };
-            let handled = match self.list_or_watch(&mut version, &mut backoff).await {
+            let operation = if progress.version.is_none() { Operation::List } else { Operation::Watch };
+            let handled = match self.list_or_watch(&mut progress).await {
                 Ok(()) => {
                     logged.clear();
                     Ok(())
                 }
                 Err(ApiError::Closed) => return,
-                // One 410 is normal. A second one without an event in between must not become a loop of lists.
-                Err(ApiError::Gone) if backoff.is_first_gone() => {
-                    self.metrics.restarted(RestartReason::Gone);
-                    info!(watch = %self.spec, "The resourceVersion is too old; listing again.");
-                    self.handler.handle(WatcherEvent::Interrupted).await
-                }
-                Err(error) => {
-                    self.metrics.restarted(error.restart_reason());
-                    let delay = backoff.next_delay().max(error.retry_after().unwrap_or_default());
-                    // Each error is logged once, however often it repeats.
-                    if !self.handler.logs_failures() && logged != error.to_string() {
-                        logged = error.to_string();
-                        warn!(watch = %self.spec, %error, "Watch is down; retrying.");
-                    }
-                    let handled = self.handler.handle(WatcherEvent::Failed(operation, error)).await;
-                    if handled.is_ok() {
-                        sleep(delay).await;
-                    }
-                    handled
-                }
+                Err(error) => self.handle_failure(operation, error, &mut progress, &mut logged).await,
             };
             if handled.is_err() {
                 return;
@@ -197,14 +208,47 @@ impl<H: WatchHandler> Watcher<H> {
         }
     }
 
-    /// Lists if there is no version to resume from, else watches once.
-    async fn list_or_watch(
+    /// Reports a failure, and waits until the next try is due.
+    async fn handle_failure(
         &self,
-        version: &mut Option<String>,
-        backoff: &mut Backoff,
-    ) -> Result<(), ApiError> {
-        let Some(mut newest) = version.take() else {
-            *version = Some(self.list().await?);
+        operation: Operation,
+        error: ApiError,
+        progress: &mut Progress,
+        logged: &mut String,
+    ) -> Result<(), ReceiverClosed> {
+        self.metrics.restarted(error.restart_reason());
+        progress.is_down = true;
+        // One lost version is normal. A second one without an event in between must not become a loop of lists.
+        if error.is_version_lost() && progress.backoff.is_first_lost_version() {
+            info!(watch = %self.spec, %error, "Listing again.");
+            self.handler.handle(WatcherEvent::Interrupted).await?;
+            return self.handler.handle(WatcherEvent::Failed(operation, error)).await;
+        }
+        let delay = progress.backoff.next_delay().max(error.retry_after().unwrap_or_default());
+        // Each error is logged once, however often it repeats.
+        if !self.handler.logs_failures() && *logged != error.to_string() {
+            *logged = error.to_string();
+            warn!(watch = %self.spec, %error, "Watch is down; retrying.");
+        }
+        let is_refused = matches!(error.down_reason(), DownReason::Forbidden | DownReason::NotFound);
+        self.handler.handle(WatcherEvent::Failed(operation, error)).await?;
+        if progress.version.is_some() {
+            progress.failed_watches += 1;
+            let is_due = progress.failed_watches.is_multiple_of(MAX_FAILED_WATCHES);
+            if is_due && !is_refused && self.newest_version().await.is_ok() {
+                info!(watch = %self.spec, "Watches fail and lists succeed; listing again.");
+                progress.version = None;
+            }
+        }
+        sleep(delay).await;
+        Ok(())
+    }
+
+    /// Lists if there is no version to resume from, else watches once.
+    async fn list_or_watch(&self, progress: &mut Progress) -> Result<(), ApiError> {
+        let Some(mut newest) = progress.version.take() else {
+            let version = self.list().await?;
+            progress.restart_from(version);
             if self.config.mode == WatchMode::Once {
                 self.handler.handle(WatcherEvent::Up).await?;
                 self.handler.closed().await;
@@ -212,9 +256,9 @@ impl<H: WatchHandler> Watcher<H> {
             }
             return Ok(());
         };
-        let result = self.watch(&mut newest, backoff).await;
+        let result = self.watch(&mut newest, progress).await;
         if !result.as_ref().is_err_and(ApiError::requires_relist) {
-            *version = Some(newest);
+            progress.version = Some(newest);
         }
         result
     }
@@ -227,16 +271,21 @@ impl<H: WatchHandler> Watcher<H> {
         let mut metadata = None;
         let mut objects = Vec::new();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
-            splitter.push(&chunk, |part| match part {
+            let split = splitter.push(&chunk, |part| match part {
                 Part::Item(item) => objects.push(self.handler.decode(item)),
                 Part::Member(_, value) => metadata = serde_json::from_slice::<ListMeta>(value).ok(),
-            })?;
+            });
+            self.wipe_chunk(chunk);
+            split?;
             for object in objects.drain(..) {
                 self.metrics.listed();
                 self.handler.handle(WatcherEvent::Listed(object?)).await?;
             }
         }
         splitter.finish()?;
+        if self.is_secret {
+            splitter.wipe();
+        }
         let version = metadata
             .map(|metadata| metadata.resource_version)
             .ok_or(ApiError::Malformed(MalformedResponse::NoResourceVersion))?;
@@ -246,40 +295,86 @@ impl<H: WatchHandler> Watcher<H> {
     }
 
     /// Watches from `version` on and advances it with each event.
-    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<(), ApiError> {
+    async fn watch(&self, version: &mut String, progress: &mut Progress) -> Result<(), ApiError> {
         let started = Instant::now();
-        let url = watch_url(&self.spec, version, self.config.watch_timeout.as_secs());
+        let limit = if progress.is_down { CATCH_UP_TIMEOUT } else { Duration::MAX };
+        let limit = limit.min(self.config.watch_timeout);
+        let url = watch_url(&self.spec, version, limit.as_secs());
         let mut body = self.get(Operation::Watch, &url).await?.into_body();
         let _open = self.metrics.opened();
-        if backoff.has_failed() {
+        if progress.backoff.has_failed() {
             self.handler.handle(WatcherEvent::Interrupted).await?;
         }
-        self.handler.handle(WatcherEvent::Up).await?;
-        let mut lines = LineBuffer::default();
-        while let Some(chunk) = self.next_chunk(&mut body).await? {
-            for line in lines.push(&chunk)? {
-                self.handle_line(&line, version).await?;
-                backoff.reset();
+        if !mem::take(&mut progress.is_confirmed) || progress.is_down && progress.target.is_none() {
+            // A server that does not answer this is compared when the next watch opens.
+            progress.target = self.newest_version().await.ok().flatten();
+            if number(version) > progress.target && progress.target.is_some() {
+                return Err(ApiError::RolledBack);
             }
         }
-        if started.elapsed() < self.config.watch_timeout {
+        if !progress.is_down || progress.has_caught_up(version) {
+            self.report_up(progress).await?;
+        }
+        let (mut lines, mut is_silent) = (LineBuffer::default(), true);
+        while let Some(chunk) = self.next_chunk(&mut body).await? {
+            let complete = lines.push(&chunk);
+            self.wipe_chunk(chunk);
+            for mut line in complete? {
+                let event = self.handle_line(&line, version).await;
+                if self.is_secret {
+                    line.zeroize();
+                }
+                let event = event?;
+                progress.backoff.reset();
+                (progress.failed_watches, is_silent) = (0, false);
+                if progress.is_down
+                    && (progress.has_caught_up(version)
+                        || progress.target.is_none() && event == WatchEvent::Bookmark)
+                {
+                    self.report_up(progress).await?;
+                }
+            }
+        }
+        if started.elapsed() < limit {
             self.handler.handle(WatcherEvent::Interrupted).await?;
         }
-        if started.elapsed() < self.config.watch_timeout / 2 {
+        if started.elapsed() < limit / 2 {
             // One early end is normal. A proxy that cuts every watch is an outage and must be reported as one.
-            if backoff.has_failed() {
+            if progress.backoff.has_failed() {
                 return Err(ApiError::Connection(ConnectionError::CutWatches));
             }
             self.metrics.restarted(RestartReason::Closed);
-            sleep(backoff.next_delay()).await;
+            sleep(progress.backoff.next_delay()).await;
         } else {
             self.metrics.restarted(RestartReason::Planned);
-            backoff.reset();
+            progress.backoff.reset();
+            (progress.failed_watches, progress.is_confirmed) = (0, !is_silent);
+            if progress.is_down && is_silent {
+                self.report_up(progress).await?;
+            }
         }
         Ok(())
     }
 
-    async fn handle_line(&self, line: &[u8], version: &mut String) -> Result<(), ApiError> {
+    async fn report_up(&self, progress: &mut Progress) -> Result<(), ReceiverClosed> {
+        (progress.is_down, progress.target) = (false, None);
+        self.handler.handle(WatcherEvent::Up).await
+    }
+
+    /// The newest version of the server; `None` if its versions are not numbers.
+    async fn newest_version(&self) -> Result<Option<u64>, ApiError> {
+        let accept = format!("{},application/json", Representation::MetadataOnly.accept(Operation::List));
+        let request = Request::get(probe_url(&self.spec)).header("accept", accept).body(Body::empty())?;
+        let response = send(&self.client, request, PROBE_TIMEOUT).await?;
+        let response = check_status(response, PROBE_TIMEOUT).await?;
+        let body = read_body(response, MAX_OBJECT_BYTES, PROBE_TIMEOUT).await?;
+        // A list has its version where a bookmark has it.
+        let list: Bookmark = serde_json::from_slice(&body)
+            .map_err(|_| ApiError::Malformed(MalformedResponse::NoResourceVersion))?;
+        Ok(number(&list.metadata.resource_version))
+    }
+
+    async fn handle_line(&self, line: &[u8], version: &mut String) -> Result<WatchEvent, ApiError> {
         let malformed = |error| ApiError::Malformed(MalformedResponse::NotAnEvent(error));
         let line: WatchLine<'_> = serde_json::from_slice(line).map_err(malformed)?;
         let object = line.object.get();
@@ -290,9 +385,13 @@ impl<H: WatchHandler> Watcher<H> {
             "BOOKMARK" => {
                 self.metrics.event(WatchEvent::Bookmark);
                 if let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) {
-                    *version = bookmark.metadata.resource_version;
+                    let newer = bookmark.metadata.resource_version;
+                    if is_older(&newer, version) {
+                        return Err(ApiError::RolledBack);
+                    }
+                    *version = newer;
                 }
-                return Ok(());
+                return Ok(WatchEvent::Bookmark);
             }
             _ => {
                 self.metrics.event(WatchEvent::Error);
@@ -302,12 +401,24 @@ impl<H: WatchHandler> Watcher<H> {
         };
         self.metrics.event(event);
         let object = self.handler.decode(object.as_bytes())?;
-        if let Some(newer) = H::resource_version(&object) {
+        // An older version, which a restored server sends, must not hide that it is older.
+        if let Some(newer) = H::resource_version(&object).filter(|newer| !is_older(newer, version)) {
             newer.clone_into(version);
         }
         let is_deleted = event == WatchEvent::Deleted;
-        let event = if is_deleted { WatcherEvent::Deleted(object) } else { WatcherEvent::Applied(object) };
-        Ok(self.handler.handle(event).await?)
+        let watcher_event =
+            if is_deleted { WatcherEvent::Deleted(object) } else { WatcherEvent::Applied(object) };
+        self.handler.handle(watcher_event).await?;
+        Ok(event)
+    }
+
+    /// Overwrites a part of a response with Secrets, unless the HTTP client still uses the buffer.
+    fn wipe_chunk(&self, chunk: Bytes) {
+        if self.is_secret
+            && let Ok(mut bytes) = chunk.try_into_mut()
+        {
+            bytes.as_mut().zeroize();
+        }
     }
 
     async fn get(&self, operation: Operation, url: &str) -> Result<Response<Body>, ApiError> {
@@ -318,7 +429,7 @@ impl<H: WatchHandler> Watcher<H> {
         check_status(response, self.config.idle_timeout).await
     }
 
-    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, ApiError> {
+    async fn next_chunk(&self, body: &mut Body) -> Result<Option<Bytes>, ApiError> {
         loop {
             let frame = timeout(self.config.idle_timeout, body.frame()).await;
             let Some(frame) = frame.map_err(|_| ApiError::Stalled(self.config.idle_timeout))? else {
@@ -332,6 +443,46 @@ impl<H: WatchHandler> Watcher<H> {
             }
         }
     }
+}
+
+/// How far a [`Watcher`] has got.
+struct Progress {
+    /// The version from which a watch resumes; `None` if the collection has to be listed.
+    version: Option<String>,
+    /// Whether the server has proved that it has the version: it is of a list, or of a watch that ended at its time.
+    is_confirmed: bool,
+    /// Whether a failure was reported, and not yet that the watch is up again.
+    is_down: bool,
+    /// The version with which the backlog ends, once it is known.
+    target: Option<u64>,
+    /// Watches that failed in a row.
+    failed_watches: u32,
+    backoff: Backoff,
+}
+
+impl Progress {
+    fn new(backoff: Backoff) -> Self {
+        Self { version: None, is_confirmed: false, is_down: false, target: None, failed_watches: 0, backoff }
+    }
+
+    /// Continues from the version of a complete list.
+    fn restart_from(&mut self, version: String) {
+        (self.version, self.is_confirmed) = (Some(version), true);
+        (self.is_down, self.target, self.failed_watches) = (false, None, 0);
+    }
+
+    fn has_caught_up(&self, version: &str) -> bool {
+        self.target.is_some_and(|target| number(version).is_some_and(|own| own >= target))
+    }
+}
+
+/// Versions of one API server are numbers that grow. Other servers may have other versions, which cannot be compared.
+fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
+}
+
+fn is_older(version: &str, than: &str) -> bool {
+    number(version).zip(number(than)).is_some_and(|(version, than)| version < than)
 }
 
 #[derive(Deserialize)]
@@ -388,13 +539,13 @@ pub(super) struct Backoff {
     initial: Duration,
     max: Duration,
     failures: u32,
-    /// Whether a 410 arrived since the last reset.
-    gone: bool,
+    /// Whether a version was lost since the last reset.
+    lost_version: bool,
 }
 
 impl Backoff {
     pub(super) fn new(initial: Duration, max: Duration) -> Self {
-        Self { initial, max, failures: 0, gone: false }
+        Self { initial, max, failures: 0, lost_version: false }
     }
 
     /// Counts a failure. The delay is between half of the step and the whole step.
@@ -408,14 +559,14 @@ impl Backoff {
         self.failures > 0
     }
 
-    /// Records a 410. The first one since the last reset needs no delay, however many other failures came before.
-    fn is_first_gone(&mut self) -> bool {
-        !std::mem::replace(&mut self.gone, true)
+    /// Records a lost version. The first one since the last reset needs no delay, however many other failures came before.
+    fn is_first_lost_version(&mut self) -> bool {
+        !mem::replace(&mut self.lost_version, true)
     }
 
     fn reset(&mut self) {
         self.failures = 0;
-        self.gone = false;
+        self.lost_version = false;
     }
 }
 

@@ -13,10 +13,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    memory::{documents, memory_of},
+    memory::documents,
     support::{
         cluster::{Cluster, User},
         exporter::Exporter,
+        memory::memory_of,
         objects::{create_namespace, grant},
         wait::{PATIENCE, eventually},
     },

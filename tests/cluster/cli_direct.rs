@@ -188,7 +188,16 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]);
     cluster.block_on(grant(&client, "exporter", rules));
     let caller = cluster.kubeconfig(User::Exporter);
-    let result = run_exporter(&caller, &["get", "-A"]);
+    // States speak for their own namespace, unless the user trusts them.
+    let untrusted = run_exporter(&caller, &["get", "-A"]);
+    assert!(!untrusted.stdout.contains("rates"), "{}", untrusted.stdout);
+    assert!(
+        untrusted.stderr.contains("untrusted: baselines in other namespaces declare 1 object;"),
+        "{}",
+        untrusted.stderr
+    );
+    let trusted = ["--trusted-namespaces", "terraform"];
+    let result = run_exporter(&caller, &["get", "-A", trusted[0], trusted[1]]);
     println!("get of {APPLIED_OBJECTS} objects took {:?}\n{}{}", result.took, result.stdout, result.stderr);
     assert_eq!(result.code, Some(1), "{}", result.stderr);
     assert_eq!(lines(&result), expected_lines(), "{}", result.stdout);
@@ -201,7 +210,7 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
         "{}",
         diff.stdout
     );
-    let explained = run_exporter(&caller, &["explain", "cm/rates", "-n", "shop"]);
+    let explained = run_exporter(&caller, &["explain", "cm/rates", "-n", "shop", trusted[0], trusted[1]]);
     assert_eq!(explained.code, Some(1), "{}", explained.stderr);
     for part in [
         "declared by terraform/default/shop kubernetes_config_map_v1.rates",
@@ -223,7 +232,7 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
         let mut kubectl = Command::new(program("kube-apiserver", "kubectl"));
         run_command(kubectl.arg("drift").args(arguments).env("PATH", path).env("KUBECONFIG", &caller))
     };
-    let result = plugin(&["-A"]);
+    let result = plugin(&["-A", trusted[0], trusted[1]]);
     assert_eq!((result.code, lines(&result)), (Some(1), expected_lines()), "{}", result.stderr);
     let one = plugin(&["deployment/web", "-n", "shop", "-o", "name"]);
     assert_eq!((one.code, &*one.stdout), (Some(1), "deployment.apps/web\n"), "{}", one.stderr);
@@ -236,7 +245,7 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
 /// Metrics, API and commands agree.
 fn check_exporter_reports_the_same(cluster: &Cluster) {
     let admin = cluster.kubeconfig(User::Admin);
-    let flags = ["--sources", "annotation,terraform,helm,last_applied"];
+    let flags = ["--sources", "annotation,terraform,helm,last_applied", "--trusted-namespaces", "terraform"];
     let exporter = Exporter::start(&admin, cluster.folder(), &flags).ready();
     for (kind, name, source) in [
         ("Deployment", "web", "last_applied"),

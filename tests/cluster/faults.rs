@@ -3,11 +3,16 @@
 use std::time::Instant;
 
 use drift_exporter::types::Kind;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::{
     fixture::{DRIFTED, Shop, WEB},
-    support::objects::{create_with_hash, delete, deployment, grant, read_only_rules},
+    support::{
+        http_client::sample,
+        objects::{create_with_hash, delete, deployment, grant, read_only_rules},
+        wait::eventually,
+    },
 };
 
 const UP: &str = "drift_watch_stream_up";
@@ -100,4 +105,41 @@ fn stalled_watch_is_restarted() {
     assert_eq!(shop.exporter.sample("drift_watch_restarts_total", &restarts), Some(1.0));
     shop.cluster.apiserver().signal("CONT");
     shop.exporter.wait_for(UP, DEPLOYMENTS, Some(1.0));
+}
+
+#[test]
+fn watch_is_up_again_with_the_changes_of_an_outage() {
+    let mut shop = Shop::start(&[]);
+    for (replicas, drifted) in [(5, 1.0), (2, 0.0)] {
+        shop.cluster.kill_apiserver();
+        shop.exporter.wait_for(UP, DEPLOYMENTS, Some(0.0));
+        shop.cluster.start_apiserver();
+        let back = Instant::now();
+        shop.edit("kubectl-edit", json!({"spec": {"replicas": replicas}}));
+        let page = eventually("the watch is up again", || {
+            let page = shop.exporter.metrics();
+            (sample(&page, UP, DEPLOYMENTS) == Some(1.0)).then_some(page)
+        });
+        println!("the watch is up again after {:?}", back.elapsed());
+        assert_eq!(sample(&page, DRIFTED, WEB), Some(drifted), "{page}");
+    }
+}
+
+#[test]
+fn onset_of_kubectl_scale_is_observed_and_of_kubectl_edit_is_exact() {
+    let shop = Shop::start(&[]);
+    let params = PatchParams { field_manager: Some("kubectl".to_owned()), ..PatchParams::default() };
+    let scale = Patch::Merge(json!({"spec": {"replicas": 5}}));
+    shop.cluster.block_on(shop.deployments.patch_scale("web", &params, &scale)).unwrap();
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
+    let source = || {
+        let view = shop.exporter.get("/v1/resources/deployment/shop/web").unwrap().json();
+        view["claims"][0]["onsetSource"].clone()
+    };
+    assert_eq!(source(), "observed");
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 4}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
+    assert_eq!(source(), "field_manager");
 }

@@ -82,7 +82,7 @@ fn release(manifest: &str, canaries: &mut Canaries) -> Vec<u8> {
     release.to_string().into_bytes()
 }
 
-fn release_secret(name: &str, text: &[u8]) -> Value {
+pub(crate) fn release_secret(name: &str, text: &[u8]) -> Value {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(text).unwrap();
     let packed = STANDARD.encode(encoder.finish().unwrap());

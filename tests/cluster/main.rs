@@ -58,5 +58,7 @@ mod scale;
 mod script;
 /// Settings, rules and permissions.
 mod settings;
+/// A tenant with permission to write Secrets in one namespace.
+mod tenants;
 /// States and published baselines.
 mod terraform_states;

@@ -1,10 +1,5 @@
 //! Finds every packed document in the memory of a process, in use or freed.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt as _,
-};
-
 use drift_exporter::{
     diff::{Node, pack, unpack},
     types::PackedJson,
@@ -17,25 +12,6 @@ const DICTIONARY: &[u8] = include_bytes!("../../src/diff/document/dictionary");
 const ALIGNMENT: usize = 16;
 /// Upper bound for the size of a packed document in tests.
 const LONGEST: usize = 64 << 10;
-const PAGE: usize = 4096;
-
-/// All private writable memory of a process.
-pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
-    let memory = File::open(format!("/proc/{pid}/mem")).expect("the program is a child of this one");
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let mut parts = Vec::new();
-    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
-        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-        let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
-        let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
-        // Some pages are not readable, and some are unmapped in the meantime.
-        for (page, at) in bytes.chunks_mut(PAGE).zip((from..).step_by(PAGE)) {
-            let _ = memory.read_exact_at(page, at);
-        }
-        parts.push(bytes);
-    }
-    parts
-}
 
 /// The documents that are packed in a memory dump.
 pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Node> {

@@ -15,7 +15,7 @@ use drift_exporter::{
     config::{RuntimeConfig, Settings, StateLocations},
     event::Event,
     sources::{
-        KindRequirements, SourceContext,
+        DecodeSlots, KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
     types::{Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, WatchHealth, WatchMode},
@@ -128,6 +128,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         declarations: declares,
         clock: Clock::system(),
         watch_mode: WatchMode::Continuous,
+        decode_slots: DecodeSlots::default(),
         key,
     };
     cluster.block_on(async {
@@ -158,7 +159,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
     println!("a changed state was published {:?} after kubectl ended", started.elapsed());
     apply(&lease(None).to_string());
     let released = cluster.block_on(baseline(&mut changes));
-    assert_eq!((&*released.lock.as_ref().unwrap().operation, serial(&released)), ("released", 8));
+    assert_eq!((&released.lock.as_ref().unwrap().operation, serial(&released)), (&None, 8));
     assert_eq!(cluster.block_on(baseline(&mut changes)).lock, None);
     let requests: BTreeSet<(String, String)> = cluster.requests_by(User::Exporter).into_iter().collect();
     let allowed = |(verb, resource): &(String, String)| {

@@ -4,7 +4,7 @@ use std::{cell::RefCell, io::Write as _, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::{Overrides, load, load_web, read_yaml},
+    config::{BaselineLimits, Overrides, load, load_web, read_yaml},
     rules::{RuleConfig, RuleSet, RuleSpec},
     sources::{helm, read_objects, terraform},
     types::Source,
@@ -85,14 +85,15 @@ fn states(input: &[u8]) {
 }
 
 fn releases(input: &[u8]) {
-    let _ = helm::decode(input);
-    if let Ok(release) = helm::decode(STANDARD.encode(gzip(input)).as_bytes()) {
-        read_objects(&release.manifest);
+    let limits = BaselineLimits::default();
+    let _ = helm::decode(input, &limits);
+    if let Ok(release) = helm::decode(STANDARD.encode(gzip(input)).as_bytes(), &limits) {
+        let _ = read_objects(&release.manifest, &limits);
     }
 }
 
 fn yaml(input: &[u8]) {
-    read_objects(&String::from_utf8_lossy(input));
+    let _ = read_objects(&String::from_utf8_lossy(input), &BaselineLimits::default());
 }
 
 fn settings(input: &[u8]) {

@@ -14,9 +14,9 @@ fn web<'a>(name: &'a str, path: &'a str, value: FieldValue) -> AcceptedField<'a>
 #[test]
 fn field_is_accepted_once_and_redacted_value_is_not_pinned() {
     let justification = Justification { owner: "me", reason: "load test", expires: "2027-01-01" };
-    let seven = || FieldValue::non_empty("7");
+    let seven = || FieldValue::Json("7".into());
     let redacted = FieldValue::Redacted(RedactionKey::new([3; 32]).digest(b"hidden"));
-    let plain = FieldValue::non_empty(&*redacted.text());
+    let plain = FieldValue::Text(redacted.text().into());
     let partly = FieldValue::PartlyRedacted(format!("[\"{}\"]", redacted.text()).into());
     let fields = [
         ("spec.a", seven()),
@@ -25,7 +25,7 @@ fn field_is_accepted_once_and_redacted_value_is_not_pinned() {
         ("spec.c", plain),
         ("spec.d", partly),
         ("spec.e", FieldValue::Null),
-        ("spec.e", FieldValue::non_empty("null")),
+        ("spec.e", FieldValue::Text("null".into())),
     ];
     let rules =
         acceptance_rules(fields.into_iter().map(|(path, value)| web("web", path, value)), &justification);
@@ -39,6 +39,16 @@ fn field_is_accepted_once_and_redacted_value_is_not_pinned() {
 }
 
 #[test]
+fn rule_for_a_core_kind_has_its_group() {
+    let justification = Justification { owner: "me", reason: "test", expires: "2027-01-01" };
+    for (group, written) in [("", "Service.core"), ("serving.knative.dev", "Service.serving.knative.dev")] {
+        let field = AcceptedField { group, kind: "Service", ..web("web", "spec.a", FieldValue::Null) };
+        let rules = acceptance_rules([field].into_iter(), &justification);
+        assert_eq!(rules[0].matches.kinds, [written]);
+    }
+}
+
+#[test]
 fn generated_rules_compile_and_have_unique_names() {
     let long = "x".repeat(253);
     let objects = ["web", "system:node-proxier", "system.node-proxier", "Größe", &long, &format!("{long}y")];
@@ -46,7 +56,7 @@ fn generated_rules_compile_and_have_unique_names() {
     let justification = Justification { owner: "me", reason: "load test", expires: "2027-01-01" };
     let fields = objects
         .into_iter()
-        .flat_map(|name| changes.map(|(path, value)| web(name, path, FieldValue::non_empty(value))));
+        .flat_map(|name| changes.map(|(path, value)| web(name, path, FieldValue::Json(value.into()))));
     let rules = acceptance_rules(fields, &justification);
     let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
     assert_eq!(names.len(), objects.len() * changes.len(), "{names:#?}");

@@ -337,7 +337,7 @@ fn walks_name_functions_that_exist() {
     assert!(files.values().all(|files| files.len() <= 30), "{files:?}");
 }
 
-/// Decoding parses an object only through `diff::Part`, whose bytes a unit test of the decoder counts. One more call splits the
+/// Decoding parses an object only through `diff::JsonPart`, whose bytes a unit test of the decoder counts. One more call splits the
 /// text.
 #[test]
 fn objects_are_parsed_in_one_place() {

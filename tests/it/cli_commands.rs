@@ -15,11 +15,14 @@ fn run_on_demo(demo: &Demo, access: Access, arguments: &[&str]) -> CommandOutput
     let kubeconfig = demo.kubeconfig.display().to_string();
     let server = format!("http://127.0.0.1:{}", demo.port);
     let variables = match access {
-        Access::Exporter => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", &*server)],
-        Access::Direct => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", "")],
+        Access::Exporter => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", &*server), TRUSTED],
+        Access::Direct => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", ""), TRUSTED],
     };
     run(arguments, "", &variables)
 }
+
+/// The namespace of the demo's states.
+const TRUSTED: (&str, &str) = ("DRIFT_TRUSTED_NAMESPACES", "terraform");
 
 #[derive(Clone, Copy, Debug)]
 enum Access {
@@ -259,7 +262,7 @@ fn external_diff_program_works_as_in_kubectl() {
     let demo = DRIFTED.get();
     let kubeconfig = demo.kubeconfig.display().to_string();
     let diff = |program: &str| {
-        let environment = [("DRIFT_KUBECONFIG", &*kubeconfig), ("KUBECTL_EXTERNAL_DIFF", program)];
+        let environment = [("DRIFT_KUBECONFIG", &*kubeconfig), ("KUBECTL_EXTERNAL_DIFF", program), TRUSTED];
         run(&["diff", "deploy/refunds", "-n", "payments"], "yes\n", &environment)
     };
     let folder = tempfile::tempdir().unwrap();
@@ -312,7 +315,7 @@ fn watch_flag_prints_changes() {
     ] {
         let log = folder.path().join(name);
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
-        command.args(["get", "deploy", "-n", "payments", "-w"]).args(flags);
+        command.args(["get", "deploy", "-n", "payments", "-w"]).args(flags).env(TRUSTED.0, TRUSTED.1);
         let _running = Running::start(command.env("DRIFT_KUBECONFIG", &demo.kubeconfig), &log);
         let output = || std::fs::read_to_string(&log).unwrap_or_default();
         let wait = |what: &str| {
@@ -355,4 +358,47 @@ fn settings_file_selects_kinds_and_namespaces() {
     let wrong = write(folder.path(), "wrong.yaml", "sorces: {}\n");
     let ended = run_on_demo(&demo, Access::Direct, &["get", "-A", "--config.file", &wrong]);
     assert!(ended.code == Some(2) && ended.stderr.contains("wrong.yaml:1:1"), "{}", ended.stderr);
+}
+
+#[test]
+fn states_of_other_namespaces_need_trust() {
+    let demo = DRIFTED.get();
+    let kubeconfig = demo.kubeconfig.display().to_string();
+    let direct = |arguments: &[&str]| run(arguments, "", &[("DRIFT_KUBECONFIG", &*kubeconfig)]);
+    let found = direct(&["get", "-n", "payments"]);
+    assert_eq!((found.code, found.stdout.contains("refunds")), (Some(0), false), "{}", found.stdout);
+    let hint = "objects; trust them with --trusted-namespaces or the settings\n";
+    assert!(
+        found.stderr.contains("untrusted: baselines in other namespaces declare ")
+            && found.stderr.contains(hint)
+    );
+    let listed = direct(&["get", "deploy/refunds", "-n", "payments"]);
+    assert!(listed.code == Some(0) && listed.stdout.contains("untrusted"), "{}", listed.stdout);
+    let explained = direct(&["explain", "deploy/refunds", "-n", "payments"]).stdout;
+    assert!(
+        explained.contains("terraform: untrusted\n")
+            && explained.contains("spec.replicas: 2 is declared, 9 is there"),
+        "{explained}"
+    );
+    let accepted = direct(&[
+        "accept",
+        "deploy/refunds",
+        "-n",
+        "payments",
+        "--owner",
+        "a",
+        "--reason",
+        "b",
+        "--for",
+        "30d",
+    ]);
+    assert!(
+        accepted.code == Some(1) && accepted.stderr.contains("only baselines of other namespaces declare"),
+        "{}",
+        accepted.stderr
+    );
+    for trusted in ["terraform", "*"] {
+        let found = direct(&["get", "-n", "payments", "--trusted-namespaces", trusted]);
+        assert!(found.code == Some(1) && found.stdout.contains("refunds"), "{trusted}: {}", found.stderr);
+    }
 }

@@ -25,8 +25,9 @@ fn external_diff(claims: &[Value], script: &str) -> String {
     ended.stdout
 }
 
-/// Declared and live YAML of an object with these differences: path, declared value, live value.
-fn both_as_yaml(differences: &[(&str, &str, &str)]) -> (String, String) {
+/// Declared and live YAML of an object with these differences: path, declared value, live value. An empty text is absent, and
+/// `form` reads the others.
+fn both_as_yaml(differences: &[(&str, &str, &str)], form: &str) -> (String, String) {
     let mut claim = claim("shop", "web", true);
     let difference = claim["differences"][0].clone();
     let with_values = |(path, expected, actual): &(&str, &str, &str)| {
@@ -34,6 +35,9 @@ fn both_as_yaml(differences: &[(&str, &str, &str)]) -> (String, String) {
         difference["path"] = (*path).into();
         difference["expected"] = (*expected).into();
         difference["actual"] = (*actual).into();
+        for (name, text) in [("expectedForm", expected), ("actualForm", actual)] {
+            difference[name] = if text.is_empty() { "absent".into() } else { form.into() };
+        }
         difference
     };
     claim["differences"] = differences.iter().map(with_values).collect();
@@ -43,8 +47,8 @@ fn both_as_yaml(differences: &[(&str, &str, &str)]) -> (String, String) {
 }
 
 /// The declared YAML of these fields, whose live values differ.
-fn as_yaml<const N: usize>(fields: [(&str, &str); N]) -> String {
-    both_as_yaml(&fields.map(|(path, value)| (path, value, "other"))).0
+fn as_yaml<const N: usize>(fields: [(&str, &str); N], form: &str) -> String {
+    both_as_yaml(&fields.map(|(path, value)| (path, value, "other")), form).0
 }
 
 #[test]
@@ -60,14 +64,19 @@ fn shortened_file_names_stay_unique() {
 
 #[test]
 fn fields_keep_their_position_in_the_object() {
-    let yaml = as_yaml([
-        ("spec.replicas", "3"),
-        ("spec.template.spec.containers[name=web].image", "web:1"),
-        ("spec.template.spec.containers[name=web].env[name=A].value", "x"),
-        ("metadata.annotations[\"example.com/owner\"]", "me"),
-        ("metadata.finalizers[=example.com/hold]", "example.com/hold"),
-        ("spec.args[2]", "-v"),
-    ]);
+    let yaml = as_yaml(
+        [
+            ("spec.strategy", "fast"),
+            ("spec.template.spec.containers[name=web].image", "web:1"),
+            ("spec.template.spec.containers[name=web].env[name=A].value", "x"),
+            ("metadata.annotations[\"example.com/owner\"]", "me"),
+            ("metadata.finalizers[=example.com/hold]", "example.com/hold"),
+            ("spec.args[2]", "-v"),
+            ("spec.ports[port=80,protocol=TCP].name", "http"),
+            ("spec.hosts[name=80].a", "b"),
+        ],
+        "plain",
+    );
     let expected = "\
 metadata:
   annotations:
@@ -77,7 +86,14 @@ metadata:
 spec:
   args:
     '[2]': -v
-  replicas: 3
+  hosts:
+  - a: b
+    name: \"80\"
+  ports:
+  - name: http
+    port: 80
+    protocol: TCP
+  strategy: fast
   template:
     spec:
       containers:
@@ -92,17 +108,60 @@ spec:
 
 #[test]
 fn absent_fields_leave_their_list_element() {
-    assert_eq!(as_yaml([("spec.replicas", "")]), "");
-    assert_eq!(as_yaml([("metadata.finalizers[=a]", "")]), "");
-    assert_eq!(as_yaml([("c[name=web].image", "")]), "c:\n- name: web\n");
-    assert_eq!(as_yaml([("c[name=web]", "")]), "");
-    assert_eq!(as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")]), "c:\n- a: 1\n  name: web\n");
+    assert_eq!(as_yaml([("spec.replicas", "")], "plain"), "");
+    assert_eq!(as_yaml([("metadata.finalizers[=a]", "")], "plain"), "");
+    assert_eq!(as_yaml([("c[name=web].image", "")], "plain"), "c:\n- name: web\n");
+    assert_eq!(as_yaml([("c[name=web]", "")], "plain"), "");
+    assert_eq!(as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")], "json"), "c:\n- a: 1\n  name: web\n");
+    assert_eq!(as_yaml([("c[name=web]", "{}")], "json"), "c:\n- name: web\n");
+}
+
+#[test]
+fn added_and_removed_list_elements_are_on_one_side_only() {
+    let (declared, live) = both_as_yaml(
+        &[
+            ("c[name=new].name", "", "new"),
+            ("c[name=new].env[name=A].name", "", "A"),
+            ("c[name=old].name", "old", ""),
+            ("c[name=old].image", "old:1", ""),
+            ("c[name=web].env[name=B].name", "", "B"),
+            ("c[name=web].env[name=B].value", "", "b"),
+        ],
+        "plain",
+    );
+    assert_eq!(declared, "c:\n- image: old:1\n  name: old\n- name: web\n");
+    assert_eq!(
+        live,
+        "c:\n- env:\n  - name: A\n  name: new\n- env:\n  - name: B\n    value: b\n  name: web\n"
+    );
+}
+
+#[test]
+fn redacted_values_are_tagged() {
+    let digest = format!("hmac:01020304:{}", "ab".repeat(16));
+    let list = format!("[\"{digest}\",\"a\",1]");
+    let fields = || {
+        [
+            ("a", &*digest),
+            ("b", &*list),
+            ("c[name=hmac:01020304:abababababababababababababababab].d", &*digest),
+        ]
+    };
+    assert_eq!(
+        as_yaml(fields(), "redacted"),
+        format!(
+            "a: !redacted {digest}\nb:\n- !redacted {digest}\n- a\n- 1\nc:\n- d: !redacted {digest}\n  name: !redacted {digest}\n"
+        )
+    );
+    for form in ["plain", "json"] {
+        assert!(!as_yaml([("a", &*list)], form).contains('!'), "{form}");
+    }
 }
 
 #[test]
 fn absent_value_does_not_overwrite_another_one_with_the_same_path() {
     for fields in [[("tags[0]", "a"), ("tags[0]", "")], [("tags[0]", ""), ("tags[0]", "a")]] {
-        assert_eq!(as_yaml(fields).replace('"', "'"), "tags:\n  '[0]': a\n");
+        assert_eq!(as_yaml(fields, "plain").replace('"', "'"), "tags:\n  '[0]': a\n");
     }
 }
 
@@ -117,35 +176,40 @@ fn different_values_give_different_yaml() {
         ("c[name=web].env[name=A].value", "[\"a\"]", "[ \"a\" ]"),
         ("data.n", "1", "1 "),
     ] {
-        let (declared, live) = both_as_yaml(&[(path, declared, live)]);
+        let (declared, live) = both_as_yaml(&[(path, declared, live)], "plain");
         assert_ne!(declared, live, "{path}");
     }
 }
 
 #[test]
 fn string_fields_are_quoted() {
-    let yaml = as_yaml([
-        ("data.a", "1"),
-        ("metadata.labels.b", "true"),
-        ("spec.template.metadata.annotations[\"example.com/c\"]", "null"),
-        ("spec.containers[name=web].env[name=A].value", "10"),
-        ("spec.containers[name=web].env[name=B]", "{\"name\":\"B\",\"value\":\"1\"}"),
-        ("spec.data.d", "1"),
-    ]);
+    let yaml = as_yaml(
+        [
+            ("data.a", "1"),
+            ("metadata.labels.b", "true"),
+            ("spec.template.metadata.annotations[\"example.com/c\"]", "null"),
+            ("spec.containers[name=web].env[name=A].value", "10"),
+            ("spec.data.d", "1"),
+        ],
+        "plain",
+    );
     for line in [
         "  a: \"1\"\n",
         "    b: \"true\"\n",
         "example.com/c: \"null\"\n",
         "value: \"10\"\n",
-        "value: \"1\"\n",
-        "    d: 1\n",
+        "    d: \"1\"\n",
     ] {
         assert!(yaml.contains(line), "{line} is not in\n{yaml}");
     }
+    let env = ("spec.containers[name=web].env[name=B]", "{\"name\":\"B\",\"value\":\"1\"}");
+    assert!(as_yaml([env], "json").contains("value: \"1\"\n"));
 }
 
 #[test]
 fn numbers_keep_their_notation() {
-    let yaml = as_yaml([("a", "1.10"), ("b", "4e10"), ("c", "3"), ("d", "true")]);
-    assert_eq!(yaml, "a: \"1.10\"\nb: \"4e10\"\nc: 3\nd: true\n");
+    let fields = [("a", "1.10"), ("b", "4e10"), ("c", "3"), ("d", "true")];
+    assert_eq!(as_yaml(fields, "plain"), "a: \"1.10\"\nb: \"4e10\"\nc: \"3\"\nd: \"true\"\n");
+    let fields = [("c", "3"), ("d", "true")];
+    assert_eq!(as_yaml(fields, "json"), "c: 3\nd: true\n");
 }

@@ -45,7 +45,11 @@ fn run_on_terminal(
 ) -> String {
     let (mut user_side, program_side) = terminal();
     let mut command = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
-    command.args(arguments).env("DRIFT_KUBECONFIG", &demo.kubeconfig).env("HOME", "/nonexistent");
+    command
+        .args(arguments)
+        .env("DRIFT_KUBECONFIG", &demo.kubeconfig)
+        .env("HOME", "/nonexistent")
+        .env("DRIFT_TRUSTED_NAMESPACES", "terraform");
     command.env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied()).stdin(Stdio::null());
     match output {
         TerminalOutput::Stdout => command.stdout(program_side).stderr(Stdio::null()),
@@ -87,7 +91,11 @@ fn terminal_shows_progress_and_clears_it() {
 /// Runs a command with a closed stdout; returns its exit code and stderr.
 fn run_with_closed_stdout(demo: &Demo, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
-    command.args(arguments).env("DRIFT_KUBECONFIG", &demo.kubeconfig).env("HOME", "/nonexistent");
+    command
+        .args(arguments)
+        .env("DRIFT_KUBECONFIG", &demo.kubeconfig)
+        .env("HOME", "/nonexistent")
+        .env("DRIFT_TRUSTED_NAMESPACES", "terraform");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();

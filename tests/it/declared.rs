@@ -329,8 +329,8 @@ fn live_null_empty_string_and_absent_field_differ_in_findings() {
         );
     }
     let live = |value: Value| live_value(widget, &json!("x"), &json!({"a": value}));
-    assert_eq!(live(json!("")), FieldValue::Plain("".into()));
-    assert_eq!(live(json!("null")), FieldValue::Plain("null".into()));
+    assert_eq!(live(json!("")), FieldValue::Text("".into()));
+    assert_eq!(live(json!("null")), FieldValue::Text("null".into()));
     assert_eq!(live(Value::Null), FieldValue::Null);
     assert_eq!(live_value(widget, &json!("x"), &json!({})), FieldValue::Absent);
 }

@@ -175,12 +175,115 @@ async fn expired_version_after_outage_is_relisted_at_once() {
             down_reason(exporter, "deployments").is_none()
         })
         .await;
-    let is_current = |exporter: &ExporterFixture| {
-        exporter.cached_versions("deployments") == exporter.api.resource_versions("deployments")
-    };
     exporter
         .until("the cache is current as soon as the watch is up", Duration::from_millis(100), is_current)
         .await;
+}
+
+/// Whether the cache has all objects in their current versions.
+fn is_current(exporter: &ExporterFixture) -> bool {
+    exporter.cached_versions("deployments") == exporter.api.resource_versions("deployments")
+}
+
+fn lists(api: &ApiServer) -> usize {
+    let is_list =
+        |url: &&String| url.contains("deployments") && !url.contains("watch=1") && !url.ends_with("&limit=1");
+    api.request_urls().iter().filter(is_list).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_is_down_from_a_lost_version_until_the_relist_ends() {
+    let api = shop();
+    let exporter = ExporterFixture::ready(&api).await;
+    api.set_fault("deployments", ServerFault::SlowList(Duration::from_secs(20)));
+    api.close_watches();
+    api.put("deployments", edited(deployment("web"), 1));
+    api.compact_history();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(exporter.sample("drift_watch_stream_up{group=\"apps\"").await, Some(0.0));
+    let page = exporter.metrics().await;
+    assert!(page.contains("verdict=\"unknown\",reason=\"stale\""), "{page}");
+    assert!(!is_current(&exporter), "the list is not complete");
+    exporter
+        .until("the watch is up again", Duration::from_secs(20), |exporter| {
+            down_reason(exporter, "deployments").is_none()
+        })
+        .await;
+    assert!(is_current(&exporter));
+    assert_eq!(lists(&api), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_is_up_after_its_backlog_was_read() {
+    // An outage, then a backlog that arrives before, with and after the end of the first watch.
+    for delay in [0, 1, 4, 8] {
+        let api = shop();
+        let exporter = ExporterFixture::ready(&api).await;
+        api.set_fault("deployments", ServerFault::HttpError(503, None));
+        api.close_watches();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(down_reason(&exporter, "deployments"), Some(DownReason::Error));
+        api.put("deployments", edited(deployment("web"), 1));
+        api.put("services", service("web"));
+        api.set_fault("deployments", ServerFault::SlowBacklog(Duration::from_secs(delay)));
+        exporter
+            .until("the watch is up again", Duration::from_secs(50), |exporter| {
+                down_reason(exporter, "deployments").is_none()
+            })
+            .await;
+        assert!(is_current(&exporter), "up with a backlog that arrives after {delay} s");
+        assert_eq!(lists(&api), 1, "the watch resumed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_backup_is_relisted_within_a_minute() {
+    for is_cut in [true, false] {
+        let api = shop();
+        let exporter = ExporterFixture::ready(&api).await;
+        let backup = api.backup();
+        for replicas in 1..=9 {
+            api.put("deployments", edited(deployment("web"), replicas));
+        }
+        exporter.wait_idle().await;
+        assert!(is_current(&exporter));
+        api.restore(&backup);
+        api.delete("deployments", "shop", "cart");
+        if is_cut {
+            api.close_watches();
+        }
+        exporter.until("the backup is listed", Duration::from_secs(60), is_current).await;
+        assert_eq!(down_reason(&exporter, "deployments"), None);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(lists(&api), 2, "one relist");
+        api.put("deployments", edited(deployment("web"), 4));
+        exporter.until("the next edit arrives", Duration::from_secs(1), is_current).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_watches_do_not_keep_a_version_while_lists_succeed() {
+    for code in [400, 500, 504] {
+        let api = shop();
+        let exporter = ExporterFixture::ready(&api).await;
+        api.set_fault("deployments", ServerFault::WatchHttpError(code));
+        api.close_watches();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        api.put("deployments", edited(deployment("web"), 1));
+        exporter.until("the edit is listed", Duration::from_secs(30), is_current).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!((2..15).contains(&lists(&api)), "{} lists in ten minutes", lists(&api));
+    }
+    // Where nothing succeeds, the watch resumes after the outage.
+    let api = shop();
+    let exporter = ExporterFixture::ready(&api).await;
+    api.set_fault("deployments", ServerFault::HttpError(500, None));
+    api.close_watches();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    api.set_fault("deployments", ServerFault::None);
+    let is_up = |exporter: &ExporterFixture| down_reason(exporter, "deployments").is_none();
+    exporter.until("the watch is up again", Duration::from_secs(40), is_up).await;
+    assert_eq!(lists(&api), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,9 +348,6 @@ async fn repeatedly_closed_watch_backs_off() {
         .count();
     assert!(watches < 80, "{watches} watches in ten minutes");
     api.put("deployments", edited(deployment("web"), 1));
-    let is_current = |exporter: &ExporterFixture| {
-        exporter.cached_versions("deployments") == exporter.api.resource_versions("deployments")
-    };
     exporter.until("the edit arrives", Duration::from_secs(35), is_current).await;
 }
 
@@ -327,15 +427,17 @@ async fn invalid_object_hides_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_watch_sends_two_requests_per_minute_and_no_list() {
+async fn idle_watch_sends_four_small_requests_per_minute_and_no_list() {
     let api = shop();
     let _world = ExporterFixture::ready(&api).await;
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let requests = api.request_urls();
     let watches =
         requests.iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
-    let lists = requests.iter().filter(|url| !url.contains("watch=1")).count();
-    assert_eq!(lists, 2);
+    let (probes, others): (Vec<_>, Vec<_>) = requests.iter().partition(|url| url.ends_with("&limit=1"));
+    let probes = probes.iter().filter(|url| url.contains("deployments")).count();
+    assert_eq!(lists(&api), 1);
     assert!((115..=125).contains(&watches), "{watches}");
-    assert!(requests.iter().all(|url| url.contains("labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue")));
+    assert!(probes <= watches, "{probes}");
+    assert!(others.iter().all(|url| url.contains("labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue")));
 }

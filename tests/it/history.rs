@@ -1,6 +1,19 @@
-//! Lines of the history file.
+//! Lines of the history file, and what a restart restores from them.
 
-use drift_exporter::engine::Transition;
+use std::time::Duration;
+
+use drift_exporter::{
+    config::Settings,
+    engine::{History, Transition},
+    server::Auth,
+};
+use serde_json::{Value, json};
+
+use crate::support::{
+    api_server::{ApiServer, ServerFault},
+    exporter_fixture::{BEGIN, ExporterFixture},
+    live_objects::deployment,
+};
 
 /// Lines that versions before this one wrote.
 const LINES: [&str; 4] = [
@@ -39,5 +52,79 @@ fn lines_with_unknown_words_are_invalid() {
         let line = LINES[0].replacen(word, other, 1);
         assert_ne!(line, LINES[0]);
         assert!(serde_json::from_str::<Transition>(&line).is_err(), "{line}");
+    }
+}
+
+/// A Deployment after `kubectl scale`: the API server records the manager and no time.
+fn scaled() -> Value {
+    let mut object = deployment("web");
+    object["spec"]["replicas"] = json!(5);
+    object["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Update", "subresource": "scale",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
+    object
+}
+
+/// Onset and its source.
+async fn onset(exporter: &ExporterFixture) -> (f64, Value) {
+    let onset = exporter.sample("drift_resource_drifted_timestamp_seconds{group=\"apps\"").await.unwrap();
+    let claim = exporter.get("/v1/resources/deployment/shop/web").await.json()["claims"][0].clone();
+    assert_eq!(claim["onsetSource"], claim["differences"][0]["onsetSource"]);
+    (onset, claim["onsetSource"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn onset_that_no_object_records_survives_restarts_in_the_history() {
+    // Scaled before the exporter starts, and while it runs.
+    for is_running in [false, true] {
+        let api = ApiServer::default();
+        api.put("deployments", if is_running { deployment("web") } else { scaled() });
+        let start = |history: History| {
+            ExporterFixture::start_with_history(
+                &api,
+                api.client(),
+                Settings::default(),
+                Auth::default(),
+                history,
+            )
+        };
+        let exporter = start(History::restore([]));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        api.put("deployments", scaled());
+        exporter.wait_idle().await;
+        let (first, source) = onset(&exporter).await;
+        assert!((0.0..20.0).contains(&(first - BEGIN as f64)), "{first}");
+        assert_eq!(source, "observed");
+
+        let mut lines: Vec<String> = Vec::new();
+        let mut running = exporter;
+        for _ in 0..2 {
+            lines.extend(
+                running
+                    .snapshot()
+                    .history
+                    .after(lines.len() as u64)
+                    .map(|transition| serde_json::to_string(&**transition).unwrap()),
+            );
+            drop(running);
+            api.set_fault("deployments", ServerFault::Unresponsive);
+            running = start(History::restore(lines.iter().map(|line| serde_json::from_str(line).unwrap())));
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            api.set_fault("deployments", ServerFault::None);
+            running
+                .until("the object is listed", Duration::from_secs(60), |exporter| {
+                    !exporter.cached_versions("deployments").is_empty()
+                })
+                .await;
+            running.wait_idle().await;
+            assert_eq!(onset(&running).await, (first, json!("history")));
+        }
+        // An episode that ended does not come back.
+        api.put("deployments", deployment("web"));
+        running.wait_idle().await;
+        api.put("deployments", scaled());
+        running.wait_idle().await;
+        let (second, source) = onset(&running).await;
+        assert!(second > first, "{second}");
+        assert_eq!(source, "observed");
     }
 }

@@ -80,6 +80,8 @@ mod hashes;
 mod helm_source;
 /// The format of the history file.
 mod history;
+/// Inputs that cost too much.
+mod hostile_inputs;
 /// Kinds that are added, removed or changed; changed settings.
 mod kinds;
 /// Last-applied-configuration compared with live objects.
@@ -101,6 +103,8 @@ mod rule_changes;
 mod rules;
 /// Properties that hold for any rules.
 mod rules_properties;
+/// Plain values of Secrets in the memory of the process.
+mod secrets_in_memory;
 /// Slow clients, connection limits, shutdown.
 mod server;
 /// The settings file: errors with positions, all-or-nothing reload.
@@ -130,6 +134,8 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
+/// Which objects a baseline may speak for.
+mod trust;
 /// Field paths, selectors, digests and other domain types.
 mod types;
 /// The HTML pages.

@@ -3,8 +3,8 @@
 use drift_exporter::{
     rules::{RatedObject, Rule, RuleConfig, RuleOrigin, RuleSet, RuleSpec, TeamRules, built_in_rules},
     types::{
-        Actor, Advice, Difference, Expectation, FieldClass, FieldManager, Finding, Kind, ObjectKey, Severity,
-        Source, ValueDigest,
+        Actor, Advice, Difference, Expectation, FieldClass, FieldManager, FieldValue, Finding, Kind,
+        ObjectKey, Severity, Source, ValueDigest,
     },
 };
 use jiff::Timestamp;
@@ -33,9 +33,16 @@ pub(crate) fn team(namespace: &str, yaml: &str) -> TeamRules {
     TeamRules { namespace: namespace.into(), rules: specs(yaml) }
 }
 
+/// A text in brackets is a list.
 pub(crate) fn finding(path: &str, class: FieldClass, manager: &str, expected: &str, actual: &str) -> Finding {
     let owner = FieldManager { manager: manager.into(), subresource: "".into(), time: None };
-    Finding { owner: Some(owner), ..Finding::new(path.parse().unwrap(), class, expected, actual) }
+    let mut finding = Finding::new(path.parse().unwrap(), class, expected, actual);
+    for value in [&mut finding.expected, &mut finding.actual] {
+        if value.text().starts_with('[') {
+            *value = FieldValue::Json(value.text().into());
+        }
+    }
+    Finding { owner: Some(owner), ..finding }
 }
 
 pub(crate) fn rate_in(rules: &RuleSet, namespace: &str, kind: &Kind, finding: Finding) -> Difference {

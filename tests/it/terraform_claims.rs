@@ -22,7 +22,7 @@ const B: (&str, &str, &str) = ("b", "u-b", "1");
 
 fn locked(baseline: Baseline, until: Option<i64>) -> Baseline {
     let lock = Lock {
-        operation: "OperationTypeApply".into(),
+        operation: Some("OperationTypeApply".into()),
         who: "ci@runner".into(),
         created: Timestamp::from_second(1_000).ok(),
         in_flight_until: until.and_then(|until| Timestamp::from_second(until).ok()),

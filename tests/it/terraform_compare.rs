@@ -237,14 +237,14 @@ fn null_and_empty_string_of_a_custom_resource_are_shown() {
         assert!(found.len() < 2, "{found:?}");
         found.pop().map(|found| (found.expected, found.actual))
     };
-    let (x, empty) = (|| FieldValue::non_empty("x"), || FieldValue::Plain("".into()));
+    let (x, empty) = (|| FieldValue::Text("x".into()), || FieldValue::Text("".into()));
     assert_eq!(values(json!({"a": "x"}), json!({})), Some((x(), FieldValue::Absent)));
     assert_eq!(values(json!({"a": "x"}), json!({"a": null})), Some((x(), FieldValue::Null)));
     assert_eq!(values(json!({"a": "x"}), json!({"a": ""})), Some((x(), empty())));
     assert_eq!(values(json!({"a": ""}), json!({"a": "x"})), Some((empty(), x())));
     // A state has null for a field that is not set.
     assert_eq!(values(json!({"a": null}), json!({"a": "x"})), Some((FieldValue::Absent, x())));
-    let list = FieldValue::non_empty("[\"x\"]");
+    let list = FieldValue::Json("[\"x\"]".into());
     assert_eq!(values(json!({"a": ["x"]}), json!({"a": null})), Some((list, FieldValue::Null)));
     // They are equal to Terraform.
     for declared in [json!({}), json!({"a": null}), json!({"a": ""})] {
@@ -270,8 +270,8 @@ fn order_of_elements_with_redacted_keys_is_not_plain() {
         found.remove(0)
     };
     let plain = order(json!([]));
-    assert_eq!(plain.expected, FieldValue::non_empty(r#"["canary","other"]"#));
-    assert_eq!(plain.actual, FieldValue::non_empty(r#"["other","canary"]"#));
+    assert_eq!(plain.expected, FieldValue::Json(r#"["canary","other"]"#.into()));
+    assert_eq!(plain.actual, FieldValue::Json(r#"["other","canary"]"#.into()));
     let names = ["spec", "template", "spec", "container", "env", "name"];
     let mark: Vec<Value> = names.iter().map(|name| json!({"type": "get_attr", "value": name})).collect();
     let redacted = order(json!([mark]));

@@ -7,12 +7,12 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::Settings,
+    config::{BaselineLimits, Settings},
     diff::Comparison,
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
     types::{
         BaselineFault, BaselineOrigin, DeclaredBody, GroupKind, RedactionKey, SkipReason, Source,
-        UnknownReason,
+        TrustedNamespaces, UnknownReason,
     },
 };
 use serde_json::{Value, json};
@@ -86,7 +86,9 @@ pub(crate) fn put(server: &ApiServer, secrets: &[Value]) {
 }
 
 fn start_source(server: &ApiServer) -> SourceFixture {
-    SourceFixture::start(server, Settings { sources: vec![Source::Terraform], ..Settings::default() })
+    let mut settings = Settings { sources: vec![Source::Terraform], ..Settings::default() };
+    settings.trust(&TrustedNamespaces::new(["terraform"]));
+    SourceFixture::start(server, settings)
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +182,7 @@ fn invalid_state_is_rejected_with_a_reason() {
         ("{}", "not a Terraform state"),
         (r#"{"version":3,"modules":[]}"#, "Terraform 0.12 and later"),
         (r#"{"encrypted_data":"x","encryption_version":"v0"}"#, "encrypted"),
-        (&deep, "not a Terraform state"),
+        (&deep, "the state is too large"),
         (&bucket, "contains no Kubernetes resource"),
     ] {
         let ended = run(&["baseline", "--name", "shop"], input, &[]);
@@ -207,10 +209,12 @@ fn terraform_show_output_is_published_as_json() {
     let shown = json!({"format_version": "1.0", "values": {"root_module": {"resources": [shown]}}});
     let ended = publish(&shown, &["-o", "json"]);
     let secret: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let published = PublishedBaseline::read(inflated(&[secret]).as_bytes()).unwrap();
+    let published =
+        PublishedBaseline::read(inflated(&[secret]).as_bytes(), &BaselineLimits::default()).unwrap();
     assert_eq!(&*published.state.objects[0].address, "kubernetes_config_map_v1.a");
     let newer = r#"{"drift_baseline":2,"name":"a"}"#;
-    assert_eq!(PublishedBaseline::read(newer.as_bytes()).map(|_| ()), Err(BaselineFault::UnsupportedVersion));
+    let newer = PublishedBaseline::read(newer.as_bytes(), &BaselineLimits::default());
+    assert_eq!(newer.map(|_| ()).map_err(BaselineFault::from), Err(BaselineFault::UnsupportedVersion));
 }
 
 /// The prefix of all canaries: nine bytes, so that it is found in base64 too.
@@ -290,7 +294,7 @@ fn thousand_secret_values_are_never_exposed() {
     assert_clean(&text, "the published baseline");
     assert_clean(&ended.stdout, "the Secrets");
     assert_clean(&ended.stderr, "stderr");
-    let published = PublishedBaseline::read(text.as_bytes()).unwrap();
+    let published = PublishedBaseline::read(text.as_bytes(), &BaselineLimits::default()).unwrap();
     assert_clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
     let read = decode(state.to_string().as_bytes(), &RedactionKey::new([1; 32])).unwrap();
     assert_eq!(read.objects.len(), 500);
@@ -332,7 +336,7 @@ fn published_baseline_diffs_like_the_state_without_secret_values() {
     ]);
     let published = inflated(&secrets(&publish(&state(1, &resources), &[])));
     assert!(!published.contains("hunter2"), "{published}");
-    let read = PublishedBaseline::read(published.as_bytes()).unwrap();
+    let read = PublishedBaseline::read(published.as_bytes(), &BaselineLimits::default()).unwrap();
 
     let container = |secret: &str| json!({"name": "web", "image": "nginx", "env": env(secret), "args": ["--key", secret], "command": ["sh"]});
     let web = |secret: &str, key: &str| {
@@ -372,7 +376,10 @@ fn published_baseline_diffs_like_the_state_without_secret_values() {
 fn published_type_that_this_version_cannot_compare_is_unknown() {
     let published = inflated(&secrets(&publish(&state(1, &json!([config_map("a", "b")])), &[])));
     let newer = published.replace("kubernetes_config_map_v1", "kubernetes_config_map_v9");
-    let read = |text: &str| PublishedBaseline::read(text.as_bytes()).unwrap().state.objects[0].body.clone();
+    let read = |text: &str| {
+        let read = PublishedBaseline::read(text.as_bytes(), &BaselineLimits::default()).unwrap();
+        read.state.objects[0].body.clone()
+    };
     assert!(matches!(read(&published), DeclaredBody::Attributes(_)));
     assert_eq!(read(&newer), DeclaredBody::Opaque(UnknownReason::NewerSchema));
 }

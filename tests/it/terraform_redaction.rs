@@ -165,6 +165,6 @@ fn sensitive_values_of_custom_resources_are_compared_and_redacted() {
     let comparison = diff(&state.objects[0], &live);
     let found = &comparison.findings;
     assert_eq!(paths(found), ["spec.keys", "spec.users[name=a].password", "spec.users[name=b].from"]);
-    assert_eq!(found[2].expected, FieldValue::non_empty("x"));
+    assert_eq!(found[2].expected, FieldValue::Text("x".into()));
     assert!(!format!("{comparison:?}").contains("anary"), "{comparison:?}");
 }

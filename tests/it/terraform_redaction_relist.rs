@@ -33,7 +33,7 @@ fn relist(fixture: &mut EngineFixture, map: Map, redaction: RedactionPolicy) {
 
 fn locked(baseline: &Baseline) -> Baseline {
     let lock = Lock {
-        operation: "OperationTypeApply".into(),
+        operation: Some("OperationTypeApply".into()),
         who: "ci".into(),
         created: Timestamp::from_second(1_000).ok(),
         in_flight_until: Timestamp::from_second(9_000).ok(),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    sources::terraform::{INFLATE_LIMIT, InflateReader, ReadError, StateReader, TerraformState, decode},
+    config::BaselineLimits,
+    sources::terraform::{InflateReader, ReadError, StateReader, TerraformState, decode},
     types::RedactionKey,
 };
 use serde_json::{Value, json};
@@ -51,7 +52,8 @@ fn deployment(at: usize, image: &str) -> Value {
 }
 
 fn read(reader: &mut StateReader, bytes: &[u8]) -> Result<TerraformState, ReadError> {
-    reader.read(InflateReader::new(bytes, INFLATE_LIMIT)?)
+    let limits = BaselineLimits::default();
+    reader.read(InflateReader::of_state(bytes, bytes.len() as u64, &limits)?, &limits)
 }
 
 #[test]

@@ -350,7 +350,7 @@ fn only_sensitive_paths_are_redacted() {
                 .strip_prefix("manifest")
                 .map_or(&*sensitive_path, |inner| inner.trim_start_matches('.'));
             for (found, attribute) in differs.findings.iter().zip(&differs.attributes) {
-                if let FieldValue::Plain(actual) = &found.actual
+                if let FieldValue::Text(actual) = &found.actual
                     && is_within(attribute, sensitive_path)
                     && actual.starts_with("kanarie-")
                 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drift_exporter::{
     config::{Settings, StateLocations},
     diff::unpack,
-    types::{Kind, Source, VerdictKind},
+    types::{Kind, Source, TrustedNamespaces, VerdictKind},
 };
 use serde_json::{Value, json};
 
@@ -83,7 +83,11 @@ impl SensitiveStateFixture {
         api.put("deployments", deployment("hunter-env"));
         let settings = Settings {
             sources: vec![Source::Terraform],
-            terraform: StateLocations { this_cluster: true, ..StateLocations::default() },
+            terraform: StateLocations {
+                this_cluster: true,
+                trusted_namespaces: TrustedNamespaces::new(["terraform"]),
+                ..StateLocations::default()
+            },
             ..Settings::default()
         };
         let fixture = Self { exporter: ExporterFixture::start_with(&api, settings), api };

@@ -117,7 +117,7 @@ fn invalid_state_has_a_fault() {
         (b"{}".to_vec(), BaselineFault::Unreadable),
         (b"\x80\x81".to_vec(), BaselineFault::Unreadable),
         (deep.clone().into_bytes(), BaselineFault::Unreadable),
-        (deep_attributes.into_bytes(), BaselineFault::Unreadable),
+        (deep_attributes.into_bytes(), BaselineFault::TooLarge),
     ] {
         assert_eq!(
             decode(&bytes, &key()).map(|_| ()),

@@ -20,7 +20,7 @@ fn digest_like() -> String {
 }
 
 /// The live image of each container; none has no image. The declared image is `nginx:1`.
-fn live_images() -> [(&'static str, Option<Value>); 7] {
+fn live_images() -> [(&'static str, Option<Value>); 10] {
     [
         ("absent", None),
         ("null", Some(Value::Null)),
@@ -29,6 +29,9 @@ fn live_images() -> [(&'static str, Option<Value>); 7] {
         ("word", Some(json!("null"))),
         ("digest", Some(json!(digest_like()))),
         ("list", Some(json!(format!("[\"{}\"]", digest_like())))),
+        ("digits", Some(json!("5"))),
+        ("number", Some(json!(5))),
+        ("json", Some(json!([digest_like()]))),
     ]
 }
 
@@ -62,6 +65,23 @@ fn image_path(container: &str) -> String {
 }
 
 const ENV: &str = "spec.template.spec.containers[name=absent].env[name=A].value";
+
+/// How sentences show the live image of each container.
+fn shown_images() -> [(&'static str, String); 10] {
+    let digest_like = digest_like();
+    [
+        ("absent", "nothing".to_owned()),
+        ("null", "null".to_owned()),
+        ("empty", "\"\"".to_owned()),
+        ("quotes", "\"\\\"\\\"\"".to_owned()),
+        ("word", "\"null\"".to_owned()),
+        ("digest", format!("\"{digest_like}\"")),
+        ("list", format!("\"[\\\"{digest_like}\\\"]\"")),
+        ("digits", "\"5\"".to_owned()),
+        ("number", "5".to_owned()),
+        ("json", format!("[\"{}\"]", digest_like.replace("hmac:", "\\u0068mac:"))),
+    ]
+}
 
 /// The difference at a path.
 fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
@@ -100,6 +120,9 @@ async fn api_reports_the_form_of_each_value() {
         ("word", "null", "plain"),
         ("digest", &*digest_like, "plain"),
         ("list", &*list, "plain"),
+        ("digits", "5", "plain"),
+        ("number", "5", "json"),
+        ("json", &*list, "json"),
     ] {
         let difference = at(&object, &image_path(container));
         assert_eq!(
@@ -111,17 +134,27 @@ async fn api_reports_the_form_of_each_value() {
             (&difference["expected"], &difference["expectedForm"]),
             (&json!("nginx:1"), &json!("plain"))
         );
-        let value = &object["claims"][0]["actualSpec"][image_path(container)];
-        assert_eq!(*value, text, "{container}");
+        let [value, value_form] =
+            ["actualSpec", "actualForms"].map(|name| &object["claims"][0][name][image_path(container)]);
+        assert_eq!((value, value_form), (&json!(text), &json!(form)), "{container}");
+    }
+    let details = object["claims"][0]["driftDetails"].as_array().unwrap();
+    for (container, shown) in shown_images().into_iter().filter(|(container, _)| *container != "absent") {
+        let detail = format!("Image mismatch in container {container}: desired=nginx:1, actual={shown}");
+        assert!(details.contains(&json!(detail)), "{detail}: {details:?}");
     }
     let env = at(&object, ENV);
     for side in ["expected", "actual"] {
         assert!(KeyedDigest::parse(env[side].as_str().unwrap()).is_some(), "{env}");
         assert_eq!(env[format!("{side}Form")], "redacted", "{env}");
+        let side = if side == "expected" { "desired" } else { side };
+        assert_eq!(object["claims"][0][format!("{side}Forms")][ENV], "redacted");
     }
     let page = exporter.get("/objects/deployment/shop/web").await.text();
     assert!(page.contains("<span class=\"none\">null</span>") && page.contains("not there"), "{page}");
-    assert!(page.contains(&format!("<ins>{digest_like}</ins>")), "{page}");
+    for shown in [format!("&quot;{digest_like}&quot;"), "&quot;5&quot;".to_owned(), "5".to_owned()] {
+        assert!(page.contains(&format!("<ins>{shown}</ins>")), "{shown}: {page}");
+    }
     let history = exporter.get("/v1/history").await.text();
     assert!(history.contains("[name=digest].image") && !history.contains("hmac:"), "{history}");
 }
@@ -131,15 +164,7 @@ async fn commands_show_plain_values_as_plain() {
     let object = exporter().await.get("/v1/resources/deployment/shop/web").await.json();
     let digest_like = digest_like();
     let explained = run_on(&object, &["explain", "deployment/web"]).stdout;
-    for (container, shown) in [
-        ("absent", "nothing".to_owned()),
-        ("null", "null".to_owned()),
-        ("empty", "\"\"".to_owned()),
-        ("quotes", "\"\\\"\\\"\"".to_owned()),
-        ("word", "\"null\"".to_owned()),
-        ("digest", format!("\"{digest_like}\"")),
-        ("list", format!("\"[\\\"{digest_like}\\\"]\"")),
-    ] {
+    for (container, shown) in shown_images() {
         let line = format!("  {}: nginx:1 is declared, {shown} is there\n", image_path(container));
         assert!(explained.contains(&line), "{line}{explained}");
     }
@@ -152,7 +177,7 @@ async fn commands_show_plain_values_as_plain() {
     let diff = run_on(&object, &["diff"]).stdout;
     let live_lines: Vec<&str> =
         diff.lines().filter(|line| line.starts_with("+ ") && line.contains("image:")).collect();
-    for image in ["null", "\"\"", "\"\\\"\\\"\"", "\"null\""]
+    for image in ["null", "\"\"", "\"\\\"\\\"\"", "\"null\"", "\"5\"", "5"]
         .map(str::to_owned)
         .into_iter()
         .chain([digest_like.clone()])
@@ -160,6 +185,7 @@ async fn commands_show_plain_values_as_plain() {
         let line = format!("image: {image}");
         assert!(live_lines.iter().any(|live| live.ends_with(&line)), "{line}: {live_lines:?}");
     }
+    assert_eq!(diff.matches("value: !redacted hmac:").count(), 2, "{diff}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +208,8 @@ async fn accepted_rules_pin_every_value_but_redacted_ones() {
         let value = match image {
             None => FieldValue::Absent,
             Some(Value::Null) => FieldValue::Null,
-            Some(image) => FieldValue::Plain(image.as_str().unwrap().into()),
+            Some(Value::String(image)) => FieldValue::Text(image.into()),
+            Some(image) => FieldValue::Json(image.to_string().into()),
         };
         let digest = value.value_digest().unwrap().to_string();
         assert_eq!(pinned(&rules, &image_path(container)), [digest], "{container}");

@@ -24,7 +24,7 @@ use crate::support::{
 
 const SETTINGS: &str = "\
 sources:
-  terraform: {}
+  terraform: {trusted_namespaces: [terraform]}
   helm: {}
   last_applied: {}
   manifest: {paths: [MANIFESTS], namespace: written}

@@ -37,7 +37,7 @@ impl TerraformFixture {
         let cluster = Cluster::start();
         let client = cluster.client();
         cluster.block_on(prepare_for_terraform(&client));
-        let flags = ["--sources", "terraform"];
+        let flags = ["--sources", "terraform", "--trusted-namespaces", "terraform"];
         let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
         Self { cluster, exporter }
     }

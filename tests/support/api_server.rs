@@ -9,7 +9,7 @@ use std::{
 
 use axum::body::{Body, Bytes};
 use drift_exporter::types::{Kind, Selector};
-use futures::{channel::mpsc, stream};
+use futures::{StreamExt as _, channel::mpsc, stream};
 use http::{HeaderValue, Request, Response, StatusCode, request::Parts};
 use kube::Client;
 use percent_encoding::percent_decode_str;
@@ -32,6 +32,10 @@ pub enum ServerFault {
     WatchErrorEvent(u16),
     /// Every watch fails with this HTTP status; lists succeed.
     WatchHttpError(u16),
+    /// Complete lists take this long.
+    SlowList(Duration),
+    /// Watches open at once and send their backlog after this time.
+    SlowBacklog(Duration),
 }
 
 #[derive(Clone)]
@@ -88,6 +92,12 @@ struct Inner {
     requests: Vec<ApiRequest>,
 }
 
+/// The data of the server at one time.
+pub struct Backup {
+    version: u64,
+    objects: BTreeMap<(String, String, String), Value>,
+}
+
 /// Converts a stored object to a version of its kind.
 pub type Conversion = fn(Value, &str) -> Value;
 
@@ -142,6 +152,14 @@ impl ApiServer {
             async move { Ok::<_, tower::BoxError>(server.respond_to(&head).await) }
         });
         Client::new(service, "default")
+    }
+
+    /// Serves HTTP, for an exporter in another process.
+    pub async fn serve_http(self, listener: tokio::net::TcpListener) {
+        let respond = async move |request: Request<Body>| self.respond_to(&request.into_parts().0).await;
+        axum::serve(listener, axum::Router::new().fallback(respond))
+            .await
+            .expect("it serves until the test ends");
     }
 
     /// Injects a fault into requests for a plural, or for one version of it (`v1/widgets`).
@@ -205,6 +223,12 @@ impl ApiServer {
         inner.watches.len()
     }
 
+    /// An object with its resource version.
+    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let inner = self.0.lock().unwrap();
+        inner.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
+    }
+
     /// Creates or replaces an object.
     pub fn put(&self, plural: &str, object: Value) {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or("").to_owned();
@@ -249,6 +273,19 @@ impl ApiServer {
         inner.log.clear();
     }
 
+    pub fn backup(&self) -> Backup {
+        let inner = self.0.lock().unwrap();
+        Backup { version: inner.version, objects: inner.objects.clone() }
+    }
+
+    /// Goes back to a backup, as etcd does when it is restored. Open watches stay open.
+    pub fn restore(&self, backup: &Backup) {
+        let mut inner = self.0.lock().unwrap();
+        (inner.version, inner.objects) = (backup.version, backup.objects.clone());
+        inner.compacted_version = inner.version;
+        inner.log.clear();
+    }
+
     /// The resource version of each object of a plural, by name.
     pub fn resource_versions(&self, plural: &str) -> BTreeMap<String, String> {
         let inner = self.0.lock().unwrap();
@@ -289,13 +326,22 @@ impl ApiServer {
             (ServerFault::ListStalls(bytes), false) => {
                 let list = self.list(&request);
                 let start = Bytes::copy_from_slice(&list.as_bytes()[..bytes.min(list.len())]);
-                let stalled =
-                    stream::StreamExt::chain(stream::iter([Ok::<_, Infallible>(start)]), stream::pending());
+                let stalled = stream::iter([Ok::<_, Infallible>(start)]).chain(stream::pending());
                 Response::new(Body::from_stream(stalled))
             }
             (ServerFault::ListTruncated(bytes), false) => {
                 let list = self.list(&request);
                 Response::new(Body::from(list.as_bytes()[..bytes.min(list.len())].to_vec()))
+            }
+            (ServerFault::SlowList(delay), false) if !request.is_probe() => {
+                let list = self.list(&request);
+                tokio::time::sleep(delay).await;
+                Response::new(Body::from(list))
+            }
+            (ServerFault::SlowBacklog(delay), true) => {
+                let backlog = self.watch(request).into_body();
+                let delayed = stream::once(tokio::time::sleep(delay)).map(|()| Ok(Bytes::new()));
+                Response::new(Body::from_stream(delayed.chain(backlog.into_data_stream())))
             }
             (_, true) => self.watch(request),
             (_, false) if request.name.is_some() => {
@@ -406,7 +452,7 @@ impl ApiServer {
         }
         inner.watches.push(Watch { request: request.clone(), sender: sender.clone() });
         drop(inner);
-        // Like a real server, send a bookmark and close the watch after its time-out.
+        // Like a real server, send a bookmark of a newer version and close the watch after its time-out.
         let server = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(request.timeout).await;
@@ -415,10 +461,12 @@ impl ApiServer {
                 std::mem::forget(sender);
                 return;
             }
-            let metadata = json!({"resourceVersion": inner.version.to_string()});
-            let object = json!({"kind": "Object", "apiVersion": "v1", "metadata": metadata, "spec": {}});
-            let bookmark = json!({"type": "BOOKMARK", "object": object});
-            let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
+            if inner.version > request.resource_version {
+                let metadata = json!({"resourceVersion": inner.version.to_string()});
+                let object = json!({"kind": "Object", "apiVersion": "v1", "metadata": metadata, "spec": {}});
+                let bookmark = json!({"type": "BOOKMARK", "object": object});
+                let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
+            }
             sender.close_channel();
         });
         Response::new(Body::from_stream(receiver))
@@ -447,7 +495,9 @@ impl Inner {
         let event = LogEvent { plural: plural.to_owned(), version: self.version, event_type, object };
         let mut watches = std::mem::take(&mut self.watches);
         watches.retain(|Watch { request, sender }| {
-            !request.selects(plural, &event.object)
+            // A real server holds back what a client of a newer version has seen already.
+            event.version <= request.resource_version
+                || !request.selects(plural, &event.object)
                 || sender.unbounded_send(Ok(self.line(request, &event))).is_ok()
         });
         self.watches = watches;
@@ -499,6 +549,11 @@ impl ApiRequest {
             resource_version: parameter("resourceVersion").parse().unwrap_or(0),
             timeout: Duration::from_secs(parameter("timeoutSeconds").parse().unwrap_or(30)),
         }
+    }
+
+    /// Whether the client only asks for the newest resource version.
+    pub fn is_probe(&self) -> bool {
+        self.url.ends_with("&limit=1")
     }
 
     fn selects(&self, plural: &str, object: &Value) -> bool {

@@ -23,10 +23,10 @@ use super::{
 /// etcd and kube-apiserver on the loopback interface. No controllers run.
 pub struct Cluster {
     apiserver: Option<Running>,
-    _etcd: Running,
+    etcd: Option<Running>,
     folder: TempDir,
     port: u16,
-    etcd_port: u16,
+    etcd_ports: [u16; 2],
     runtime: Runtime,
     setup: Setup,
 }
@@ -84,29 +84,39 @@ impl Cluster {
         fs::write(folder.path().join("audit.yaml"), format!("{AUDIT_POLICY}{}\n", setup.audit))
             .expect("the policy can be written");
         fs::write(folder.path().join("tokens.csv"), TOKENS).expect("the tokens can be written");
-        let (etcd_port, peer_port, port) = (free_port(), free_port(), free_port());
-        let client = format!("http://127.0.0.1:{etcd_port}");
-        let peer = format!("http://127.0.0.1:{peer_port}");
-        let etcd = Running::start(
-            Command::new(program("etcd", "etcd"))
-                .arg("--data-dir")
-                .arg(folder.path().join("etcd"))
-                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-                .args([
-                    "--initial-cluster",
-                    &format!("default={peer}"),
-                    "--unsafe-no-fsync",
-                    "--log-level",
-                    "error",
-                ]),
-            &folder.path().join("etcd.log"),
-        );
+        let (etcd_ports, port) = ([free_port(), free_port()], free_port());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let mut cluster = Self { apiserver: None, _etcd: etcd, folder, port, etcd_port, runtime, setup };
+        let mut cluster = Self { apiserver: None, etcd: None, folder, port, etcd_ports, runtime, setup };
+        cluster.start_etcd();
         cluster.start_apiserver();
         cluster
+    }
+
+    /// Starts etcd.
+    pub fn start_etcd(&mut self) {
+        let [client, peer] = self.etcd_ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let running = Running::start(
+            Command::new(program("etcd", "etcd"))
+                .arg("--data-dir")
+                .arg(self.etcd_data())
+                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster", &format!("default={peer}")])
+                .args(["--unsafe-no-fsync", "--log-level", "error"]),
+            &self.folder.path().join("etcd.log"),
+        );
+        self.etcd = Some(running);
+    }
+
+    /// Kills etcd.
+    pub fn kill_etcd(&mut self) {
+        self.etcd.take().expect("it runs").kill();
+    }
+
+    /// The data directory of etcd.
+    pub fn etcd_data(&self) -> PathBuf {
+        self.folder.path().join("etcd")
     }
 
     /// Starts the API server and waits until it is ready.
@@ -114,7 +124,7 @@ impl Cluster {
         let file = |name: &str| self.folder.path().join(name).display().to_string();
         let running = Running::start(
             Command::new(program("kube-apiserver", "kube-apiserver"))
-                .args(["--etcd-servers", &format!("http://127.0.0.1:{}", self.etcd_port)])
+                .args(["--etcd-servers", &format!("http://127.0.0.1:{}", self.etcd_ports[0])])
                 .args(["--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1"])
                 .args(["--secure-port", &self.port.to_string(), "--cert-dir", &file("certificates")])
                 .args(["--service-account-issuer", "https://127.0.0.1"])
@@ -155,6 +165,16 @@ impl Cluster {
         self.folder.path().join(format!("{}.kubeconfig", user.name()))
     }
 
+    /// The port of the API server.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate of the API server.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.path().join("certificates/apiserver.crt")
+    }
+
     /// A folder for files of the test.
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -163,10 +183,10 @@ impl Cluster {
     /// Compacts etcd to the newest revision.
     pub fn compact(&self) {
         // `Lw==` is the key `/` in base64; only the revision in the response header matters.
-        let answer = post(self.etcd_port, "/v3/kv/range", &json!({"key": "Lw=="}));
+        let answer = post(self.etcd_ports[0], "/v3/kv/range", &json!({"key": "Lw=="}));
         let revision = answer["header"]["revision"].as_str().expect("a revision").to_owned();
         let answer =
-            post(self.etcd_port, "/v3/kv/compaction", &json!({"revision": revision, "physical": true}));
+            post(self.etcd_ports[0], "/v3/kv/compaction", &json!({"revision": revision, "physical": true}));
         assert!(answer.get("error").is_none(), "{answer}");
     }
 
@@ -207,7 +227,7 @@ impl Cluster {
     }
 
     fn is_ready(&self) -> bool {
-        if !self.folder.path().join("certificates/apiserver.crt").exists() {
+        if !self.certificate().exists() {
             return false;
         }
         let request = http::Request::get("/readyz").body(Vec::new()).expect("a request");

@@ -11,9 +11,9 @@ use drift_exporter::{
     event::Event,
     sources::terraform::decode,
     types::{
-        Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveDocument, LiveObject, ObjectKey,
-        RedactionKey, RedactionPolicy, Source, UnknownReason, VerdictKind, Watch, WatchHealth, WatchIds,
-        WatchPlan, WatchSpec,
+        Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveDocument, LiveObject,
+        ObjectKey, RedactionKey, RedactionPolicy, Source, UnknownReason, VerdictKind, Watch, WatchHealth,
+        WatchIds, WatchPlan, WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -89,6 +89,7 @@ fn baseline_of(name: &str, serial: u64, resources: &[Value], key: &RedactionKey)
         fault: None,
         lock: None,
         this_cluster: false,
+        authority: Authority::Cluster,
     }
 }
 

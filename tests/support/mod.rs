@@ -28,6 +28,7 @@ pub mod helm;
 pub mod http_client;
 pub mod kubectl;
 pub mod live_objects;
+pub mod memory;
 pub mod objects;
 pub mod parts;
 pub mod process;

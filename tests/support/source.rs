@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use drift_exporter::{
     config::{RuntimeConfig, Settings},
     event::Event,
-    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
+    sources::{DecodeSlots, KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
     types::{Baseline, Clock, RedactionKey, WatchHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -76,6 +76,7 @@ impl SourceFixture {
             declarations,
             clock,
             watch_mode: WatchMode::Continuous,
+            decode_slots: DecodeSlots::default(),
             key,
         };
         (Self { config, events, declarations: declarations_receiver }, context)

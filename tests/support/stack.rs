@@ -25,7 +25,7 @@ use super::{
 /// One minute of the alert rules is one second here.
 pub const SPEED_UP: u64 = 60;
 
-const SETTINGS: &str = "sources: {terraform: {}}\nmetrics: {labels: [team]}\n";
+const SETTINGS: &str = "sources: {terraform: {trusted_namespaces: [terraform]}}\nmetrics: {labels: [team]}\n";
 
 pub struct Stack {
     pub cluster: Cluster,

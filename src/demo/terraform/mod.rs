@@ -17,7 +17,7 @@ use super::{
 /// The field manager of Terraform's Kubernetes provider.
 pub(super) const FIELD_MANAGER: &str = "HashiCorp";
 /// The namespace of state and lock.
-pub(super) const NAMESPACE: &str = "terraform";
+pub const NAMESPACE: &str = "terraform";
 
 const STATE_SECRET: &str = "tfstate-default-payments";
 const LOCK_LEASE: &str = "lock-tfstate-default-payments";

@@ -41,11 +41,11 @@ fn compare_values<'a>(
             compare_members(node, members, live_or_null.as_object(), |_| true, reporter);
             // `emptyDir: {}` has no members and still has a meaning.
             if live_or_null.is_null() && reporter.count() == before {
-                reporter.report(FieldValue::non_empty("{}"), reporter.value(live));
+                reporter.report(FieldValue::Json("{}".into()), reporter.value(live));
             }
         }
         (Node::Array(elements), Node::Null) if elements.is_empty() => {
-            reporter.report(FieldValue::non_empty("[]"), reporter.value(live));
+            reporter.report(FieldValue::Json("[]".into()), reporter.value(live));
         }
         (Node::Array(_), Node::Null | Node::Array(_)) => compare_lists(node, declared, live, reporter),
         (_, live_or_null) => {
@@ -114,7 +114,7 @@ fn report_added<'a>(node: SchemaNode<'a>, live: &'a Node, reporter: &mut DiffRep
                 }
             }
             if reporter.count() == before {
-                reporter.report(FieldValue::Absent, FieldValue::non_empty("{}"));
+                reporter.report(FieldValue::Absent, FieldValue::Json("{}".into()));
             }
         }
         scalar => reporter.report(FieldValue::Absent, reporter.value(Some(scalar))),

@@ -59,8 +59,7 @@ fn compare_optional<'a>(
         compare_blocks(table, block, blocks.0, blocks.1, reporter);
     }
     if state.is_some() != live.is_some() && reporter.count() == before {
-        let shown = |value: Option<&Node>| FieldValue::non_empty(if value.is_some() { "{}" } else { "" });
-        reporter.report(shown(state), shown(live));
+        reporter.report(DiffReporter::empty_object(state), DiffReporter::empty_object(live));
     }
 }
 
@@ -74,7 +73,22 @@ fn compare_scalars(attribute: &Attribute, state: &Node, live: &Node, reporter: &
         || is_same_quantity(attribute, &expected, &actual, reporter);
     if !is_same {
         let [expected, actual] = [state, live].map(|value| reporter.value(is_set(value).then_some(value)));
-        reporter.report(expected, actual);
+        reporter.report(with_type_of(live, expected), actual);
+    }
+}
+
+/// States have texts for some numbers and booleans. The live object has the type of the field.
+fn with_type_of(live: &Node, declared: FieldValue) -> FieldValue {
+    let is_typed = |text: &str| {
+        let parsed = serde_json::from_str(text).ok();
+        let parsed = parsed.filter(|node| matches!(node, Node::Number(_) | Node::Bool(_)));
+        parsed.map(|node| node.to_string()).as_deref() == Some(text)
+    };
+    match (live, declared) {
+        (Node::Number(_) | Node::Bool(_), FieldValue::Text(text)) if is_typed(&text) => {
+            FieldValue::Json(text)
+        }
+        (_, declared) => declared,
     }
 }
 
@@ -179,14 +193,14 @@ fn compare_block_lists<'a>(
     let order: Vec<usize> = indices.iter().flatten().copied().collect();
     if !order.is_sorted() && matches!(attribute.value_type, AttributeType::BlockList(_)) {
         let is_redacted = expected.iter().flatten().any(Scalar::is_redacted);
-        let shown = |at: &usize| {
-            let keys = expected[*at].iter().map(|key| reporter.key_text(key));
-            Node::String(keys.collect::<Vec<_>>().join("/"))
+        let shown = |at: &usize| match (expected[*at].as_slice(), is_redacted) {
+            ([key], _) => Node::from(key.clone()),
+            (keys, true) => keys.iter().cloned().map(Node::from).collect(),
+            (keys, false) => Node::String(
+                keys.iter().map(|key| key.text().unwrap_or_default()).collect::<Vec<_>>().join("/"),
+            ),
         };
-        let list = |order: &[usize]| {
-            let text = order.iter().map(shown).collect::<Node>().to_string().into();
-            if is_redacted { FieldValue::PartlyRedacted(text) } else { FieldValue::Plain(text) }
-        };
+        let list = |order: &[usize]| reporter.value(Some(&order.iter().map(shown).collect()));
         let mut sorted = order.clone();
         sorted.sort_unstable();
         let (expected, actual) = (list(&sorted), list(&order));

@@ -198,10 +198,8 @@ fn flatten_scalar(attribute: &Attribute, value: &Node) -> Node {
             let bytes = STANDARD.decode(encoded).unwrap_or_default();
             Node::String(String::from_utf8_lossy(&bytes).into_owned())
         }
-        Node::String(_) | Node::Redacted(_) => value.clone(),
-        Node::Null | Node::Bool(_) | Node::Number(_) | Node::Array(_) | Node::Object(_) => {
-            Node::String(value.to_string())
-        }
+        Node::String(_) | Node::Redacted(_) | Node::Bool(_) | Node::Number(_) => value.clone(),
+        Node::Null | Node::Array(_) | Node::Object(_) => Node::String(value.to_string()),
     }
 }
 

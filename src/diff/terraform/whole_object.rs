@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::blind::UNSET;
-use crate::{
-    diff::{
-        manifest::{
-            SERVER_METADATA, SchemaNode, Schemas, custom_resource_node, element_step, guess_keys,
-            is_quantity_name, key_values, schema_keys,
-        },
-        ownership::Step,
-        reporter::DiffReporter,
-        tree::{Members, Node},
+use crate::diff::{
+    manifest::{
+        SERVER_METADATA, SchemaNode, Schemas, custom_resource_node, element_step, guess_keys,
+        is_quantity_name, key_values, schema_keys,
     },
-    types::FieldValue,
+    ownership::Step,
+    reporter::DiffReporter,
+    tree::{Members, Node},
 };
 
 /// Fields that were added since the apply differ too.
@@ -125,8 +122,7 @@ fn compare_elements<'a>(
     let before = reporter.count();
     compare_values(node, declared, live, reporter);
     if declared.is_some() != live.is_some() && reporter.count() == before {
-        let shown = |value: Option<&Node>| FieldValue::non_empty(if value.is_some() { "{}" } else { "" });
-        reporter.report(shown(declared), shown(live));
+        reporter.report(DiffReporter::empty_object(declared), DiffReporter::empty_object(live));
     }
 }
 

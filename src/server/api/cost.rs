@@ -206,11 +206,12 @@ fn requested_amounts(path: &[Segment], value: &FieldValue) -> Option<[u64; 3]> {
     if !(is(0, "resources") && is(1, "requests")) {
         return Some([0; 3]);
     }
-    if let FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) = value {
-        return None;
-    }
-    let text = &*value.text();
-    let mut whole = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    let mut whole = match value {
+        FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => return None,
+        FieldValue::Absent | FieldValue::Null => Value::Null,
+        FieldValue::Text(text) => Value::from(&**text),
+        FieldValue::Json(json) => serde_json::from_str(json).unwrap_or_default(),
+    };
     for segment in path.iter().rev() {
         let Segment::Field(name) = segment else { return Some([0; 3]) };
         whole = Value::Object(Map::from_iter([(name.to_string(), whole)]));
@@ -272,9 +273,17 @@ mod tests {
         difference
     }
 
+    fn plain(text: &str) -> FieldValue {
+        match text {
+            "" => FieldValue::Absent,
+            json if json.starts_with(['{', '[']) => FieldValue::Json(json.into()),
+            text => FieldValue::Text(text.into()),
+        }
+    }
+
     #[track_caller]
     fn check(path: &str, (expected, actual): (&str, &str), declared: Option<Requests>) {
-        check_values(path, [expected, actual].map(FieldValue::non_empty), declared);
+        check_values(path, [expected, actual].map(plain), declared);
     }
 
     #[track_caller]
@@ -325,7 +334,6 @@ mod tests {
         check("spec.template.metadata", ("{}", "{}"), Some(LIVE));
         check("spec", ("aa", "bb"), None);
         let redacted = || FieldValue::Redacted(RedactionKey::new([1; 32]).digest(b"250m"));
-        let plain = |text: &str| FieldValue::non_empty(text);
         check_values(&format!("{web}.resources.requests.cpu"), [redacted(), plain("500m")], None);
         check_values(&format!("{web}.resources"), [redacted(), plain("{}")], None);
         check_values(web, [FieldValue::Absent, redacted()], None);

@@ -78,7 +78,8 @@ fn difference_sentence(
     labels: &mut FieldLabelCache,
 ) -> String {
     let class = difference.finding.class;
-    let (expected, actual) = (truncate(&view.expected), truncate(&view.actual));
+    let [expected, actual] = view.notations();
+    let (expected, actual) = (truncate(&expected), truncate(&actual));
     if class == FieldClass::Existence {
         return match &*actual {
             "" => "Object is missing".to_owned(),

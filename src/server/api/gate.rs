@@ -20,7 +20,9 @@ use crate::{
         auth::Caller,
         query::{ClaimRow, Filter},
     },
-    types::{Difference, Expectation, Kind, Severity, Source, UnknownReason, VerdictKind, WatchHealth},
+    types::{
+        Difference, Expectation, Kind, Severity, Source, UnknownReason, Verdict, VerdictKind, WatchHealth,
+    },
 };
 
 /// What is about to be deployed.
@@ -107,7 +109,11 @@ fn gate_response(
     reasons.extend(unhealthy_watches(&filter, snapshot));
     reasons.extend(unauthorized_kinds(&filter, caller));
     let mut checked = 0;
-    for row in filter.claims(snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
+    let is_declared = |row: &ClaimRow<'_>| {
+        let claim = &row.entry.claim;
+        claim.source != Source::Unclaimed && !matches!(claim.verdict, Verdict::Untrusted(_))
+    };
+    for row in filter.claims(snapshot).filter(is_declared) {
         checked += 1;
         reasons.extend(query.closed_by(&row, caller, snapshot));
     }

@@ -316,7 +316,7 @@ impl<'a> BaselineView<'a> {
                 .as_ref()
                 .map(|trouble| FaultView { reason: trouble.fault, message: &trouble.message }),
             lock: baseline.lock.as_ref().map(|lock| LockView {
-                operation: &lock.operation,
+                operation: lock.operation.as_deref().unwrap_or("released"),
                 who: &lock.who,
                 created: lock.created,
                 age_seconds: lock.created.map(|created| now.duration_since(created).as_secs()),

@@ -29,9 +29,10 @@ use crate::{
         redaction::{DisplayedValues, ValueRedactor},
     },
     types::{
-        Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Expectation, FieldClass,
-        FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, ObjectKey, ObservedState,
-        Phase, ResolutionCause, Severity, Source, UnknownReason, ValueForm, VerdictKind,
+        Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Episode, Expectation,
+        FieldClass, FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, ObjectKey,
+        ObservedState, OnsetSource, Phase, ResolutionCause, Severity, Source, UnknownReason, ValueForm,
+        VerdictKind,
     },
 };
 
@@ -72,8 +73,14 @@ pub(crate) struct ResourceView<'a> {
     actual_spec: SpecView<'a>,
     #[serde(skip_deserializing)]
     desired_spec: SpecView<'a>,
+    /// How to read each value in `actualSpec`, by its path; empty if that has no fields.
+    #[serde(skip_deserializing)]
+    actual_forms: FormsView<'a>,
+    /// How to read each value in `desiredSpec`.
+    #[serde(skip_deserializing)]
+    desired_forms: FormsView<'a>,
     pub(crate) drift_detected: bool,
-    /// A sentence for each difference.
+    /// A sentence for each difference. A string that reads like another value is quoted in it; a digest never is.
     #[serde(skip_deserializing)]
     drift_details: Vec<String>,
     #[serde(skip_deserializing)]
@@ -108,8 +115,13 @@ pub(crate) struct ResourceView<'a> {
     pub(crate) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
     pub(crate) ignored: Vec<DifferenceView<'a>>,
+    /// Differences from baselines that may not speak for the object; the verdict is `untrusted` then. They never count.
+    #[serde(default)]
+    pub(crate) untrusted: Vec<DifferenceView<'a>>,
     /// Since when it drifts.
     pub(crate) onset: Option<Timestamp>,
+    /// How the onset is known; null if the difference that it comes from has ended.
+    onset_source: Option<Word<OnsetSource>>,
     /// The class of tool that made the worst difference.
     pub(crate) actor: Option<Word<Actor>>,
     /// The name of that tool's field manager.
@@ -171,7 +183,8 @@ pub(crate) struct DifferenceView<'a> {
     pub(super) expected: Cow<'a, str>,
     /// What is there; empty where nothing is.
     pub(super) actual: Cow<'a, str>,
-    /// How to read `expected`: `plain` is a value as it is, `empty` an empty string, and `redacted` a digest or JSON with digests in it.
+    /// How to read `expected`: `plain` is a string as it is, `empty` an empty string, `json` a number, a boolean, a list or an object,
+    /// and `redacted` a digest, or JSON in which each string that begins like a digest is one.
     #[schemars(with = "ValueForm")]
     expected_form: Option<Word<ValueForm>>,
     /// How to read `actual`.
@@ -193,6 +206,9 @@ pub(crate) struct DifferenceView<'a> {
     /// Since when it differs.
     #[schemars(with = "Timestamp")]
     pub(crate) onset: Option<Timestamp>,
+    /// How the onset is known: `field_manager` is exact, `observed` is when the exporter first saw the difference.
+    #[schemars(with = "OnsetSource")]
+    onset_source: Option<Word<OnsetSource>>,
     /// The rules that have something to say about it.
     pub(crate) rules: AsStrings<'a, Arc<str>>,
     /// The rule because of which it does not count.
@@ -220,6 +236,9 @@ enum SpecView<'a> {
     /// The fields that differ, by their paths.
     Fields(BTreeMap<Cow<'a, str>, Cow<'a, str>>),
 }
+
+/// The forms of values, by their paths.
+type FormsView<'a> = BTreeMap<Cow<'a, str>, ValueForm>;
 
 /// What the views of all claims in a response have in common.
 #[derive(Debug)]
@@ -288,7 +307,7 @@ impl<'a> ResourceView<'a> {
         let difference_view = |difference| DifferenceView::new(difference, values);
         let counted = episode.map_or(&[][..], |episode| &episode.differences);
         let differences: Vec<_> = counted.iter().map(difference_view).collect();
-        let (desired_spec, actual_spec) = specs(entry, &differences);
+        let [(desired_spec, desired_forms), (actual_spec, actual_forms)] = specs(entry, &differences);
         let (endpoint, port) = match context.endpoints.endpoint(object) {
             Some(Endpoint { host, port }) => (Some(AsString(host)), port),
             None => (None, facts.port),
@@ -310,6 +329,8 @@ impl<'a> ResourceView<'a> {
             connection_secret: facts.connection_secret.as_deref().map(Cow::Borrowed),
             actual_spec,
             desired_spec,
+            actual_forms,
+            desired_forms,
             drift_detected: claim.verdict.drifted_value() == Some(true),
             drift_details: drift_details(counted, &differences, context.snapshot.rules.set(), labels),
             resource_usage: usage(facts),
@@ -329,7 +350,9 @@ impl<'a> ResourceView<'a> {
             job: object.live().and_then(|object| context.jobs.newest_for(object)).map(JobView::new),
             differences,
             ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
+            untrusted: claim.verdict.untrusted_differences().iter().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
+            onset_source: episode.and_then(Episode::onset_source).map(Word::Known),
             actor: worst.map(|worst| Word::Known(worst.actor)),
             manager: worst.and_then(Difference::manager).map(Cow::Borrowed),
             severity: worst.map(|worst| Word::Known(worst.severity)),
@@ -353,40 +376,59 @@ fn phase(object: &ClaimedObject) -> &str {
     object.facts.phase.map_or(by_health, Phase::as_str)
 }
 
-/// The desired and the actual spec: hashes, generations, or the fields that differ.
-fn specs<'a>(entry: &'a ClaimEntry, differences: &[DifferenceView<'a>]) -> (SpecView<'a>, SpecView<'a>) {
+/// The desired and the actual spec: hashes, generations, or the fields that differ, with their forms.
+fn specs<'a>(
+    entry: &'a ClaimEntry,
+    differences: &[DifferenceView<'a>],
+) -> [(SpecView<'a>, FormsView<'a>); 2] {
+    let without_fields = |spec| (spec, FormsView::new());
     let observed_state = entry.object.controller_status().map(|record| &record.observed_state);
     match (entry.claim.source, observed_state) {
         (Source::Annotation, _) => {
             let hash =
                 entry.object.live().map_or(&HashBaseline::NotRequested, |object| &object.hash_baseline);
-            return hashes(hash);
+            return hashes(hash).map(without_fields);
         }
-        (Source::StatusHash, Some(ObservedState::Hash(hash))) => return hashes(hash),
+        (Source::StatusHash, Some(ObservedState::Hash(hash))) => return hashes(hash).map(without_fields),
         (Source::StatusHash, Some(ObservedState::Generation { observed, current, .. })) => {
             let observed =
                 observed.map_or(SpecView::Unknown, |generation| SpecView::Generation { generation });
-            return (observed, SpecView::Generation { generation: *current });
+            return [observed, SpecView::Generation { generation: *current }].map(without_fields);
         }
         (_, _) => {}
     }
     if entry.claim.verdict.episode().is_none() {
-        return (SpecView::Unknown, SpecView::Unknown);
+        return [SpecView::Unknown, SpecView::Unknown].map(without_fields);
     }
-    let desired = differences.iter().map(|difference| (difference.path.clone(), difference.expected.clone()));
-    let actual = differences.iter().map(|difference| (difference.path.clone(), difference.actual.clone()));
-    (SpecView::Fields(desired.collect()), SpecView::Fields(actual.collect()))
+    let desired = differences.iter().map(|view| (&view.path, &view.expected, view.expected_form.as_ref()));
+    let actual = differences.iter().map(|view| (&view.path, &view.actual, view.actual_form.as_ref()));
+    [fields(desired), fields(actual)]
 }
 
-fn hashes(hash: &HashBaseline) -> (SpecView<'_>, SpecView<'_>) {
+fn fields<'a: 'v, 'v>(
+    values: impl Iterator<Item = (&'v Cow<'a, str>, &'v Cow<'a, str>, Option<&'v Word<ValueForm>>)>,
+) -> (SpecView<'a>, FormsView<'a>) {
+    let (mut fields, mut forms) = (BTreeMap::new(), FormsView::new());
+    for (path, text, form) in values {
+        let form = form.and_then(Word::known).unwrap_or(ValueForm::Absent);
+        // A removed and an added element may have the same path; an absent value does not overwrite the other one.
+        if form != ValueForm::Absent || !fields.contains_key(path) {
+            fields.insert(path.clone(), text.clone());
+            forms.insert(path.clone(), form);
+        }
+    }
+    (SpecView::Fields(fields), forms)
+}
+
+fn hashes(hash: &HashBaseline) -> [SpecView<'_>; 2] {
     let (desired, actual) = match hash {
         HashBaseline::Match(digest) => (digest, digest),
         HashBaseline::Mismatch(mismatch) => (&mismatch.expected, &mismatch.actual),
         HashBaseline::NotRequested | HashBaseline::Absent | HashBaseline::Unusable(_) => {
-            return (SpecView::Unknown, SpecView::Unknown);
+            return [SpecView::Unknown, SpecView::Unknown];
         }
     };
-    (SpecView::Hash { hash: AsString(desired) }, SpecView::Hash { hash: AsString(actual) })
+    [desired, actual].map(|hash| SpecView::Hash { hash: AsString(hash) })
 }
 
 impl<'a> JobView<'a> {
@@ -425,6 +467,7 @@ impl<'a> DifferenceView<'a> {
             actor: Word::Known(difference.actor),
             manager: difference.manager().map(Cow::Borrowed),
             onset: Some(difference.onset),
+            onset_source: Some(Word::Known(difference.onset_source)),
             rules: AsStrings::Values(&difference.matched),
             ignored_by: difference.ignored_by.as_deref().map(Cow::Borrowed),
         }
@@ -439,6 +482,15 @@ impl DifferenceView<'_> {
     pub(crate) fn actual_value(&self) -> FieldValue {
         read_value(self.actual_form.as_ref(), &self.actual)
     }
+
+    /// The [notations](FieldValue::notation) of the declared and the live value, for sentences.
+    pub(super) fn notations(&self) -> [Cow<'_, str>; 2] {
+        let sides = [(&self.expected, &self.expected_form), (&self.actual, &self.actual_form)];
+        sides.map(|(text, form)| match form.as_ref().and_then(Word::known) {
+            Some(form) => form.notation(text),
+            None => (&**text).into(),
+        })
+    }
 }
 
 fn read_value(form: Option<&Word<ValueForm>>, text: &str) -> FieldValue {
@@ -449,10 +501,19 @@ fn read_value(form: Option<&Word<ValueForm>>, text: &str) -> FieldValue {
         // An older exporter does not send the form. Its digests and its plain texts look alike.
         None => match KeyedDigest::parse(text) {
             Some(digest) => FieldValue::Redacted(digest),
-            None if text == FieldValue::EMPTY => FieldValue::Plain(Box::default()),
-            None => FieldValue::non_empty(text),
+            None if text.is_empty() => FieldValue::Absent,
+            None if text == FieldValue::EMPTY => FieldValue::Text(Box::default()),
+            None if is_compact_json(text) => FieldValue::Json(text.into()),
+            None => FieldValue::Text(text.into()),
         },
     }
+}
+
+/// Whether a text is JSON, other than a string or null, in the notation of the API. `1.10` and `[ 1 ]` are not.
+fn is_compact_json(text: &str) -> bool {
+    use serde_json::Value;
+    let json = serde_json::from_str(text).ok().filter(|json| !matches!(json, Value::String(_) | Value::Null));
+    json.map(|json: Value| json.to_string()).as_deref() == Some(text)
 }
 
 fn into_text(value: Cow<'_, FieldValue>) -> Cow<'_, str> {
@@ -482,7 +543,7 @@ macro_rules! closed_set_schemas {
 }
 
 closed_set_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
-closed_set_schemas!(Source, UnknownReason, ValueForm, VerdictKind);
+closed_set_schemas!(OnsetSource, Source, UnknownReason, ValueForm, VerdictKind);
 
 // A word of a closed set. A response of a newer exporter may have words that this program does not know. This is no doc
 // comment because it would become a description in `/openapi.json`.
@@ -554,25 +615,10 @@ mod tests {
     use serde_json::Value;
 
     use super::{DifferenceView, FieldClass, FieldValue, ValueRedactor};
-    use crate::{server::query::difference_fixture, types::RedactionKey};
-
-    fn value() -> impl Strategy<Value = FieldValue> {
-        let digest = |value: &str| RedactionKey::new([1; 32]).digest(value.as_bytes());
-        prop_oneof![
-            Just(FieldValue::Absent),
-            Just(FieldValue::Null),
-            Just(FieldValue::Plain("".into())),
-            Just(FieldValue::Plain("null".into())),
-            Just(FieldValue::Plain("\"\"".into())),
-            any::<String>().prop_map(|text| FieldValue::Plain(text.into())),
-            "[\u{0}-\u{1f}]{1,3}".prop_map(|text| FieldValue::Plain(text.into())),
-            "[a-b]".prop_map(move |value| FieldValue::Plain(digest(&value).to_string().into())),
-            "[a-b]".prop_map(move |value| FieldValue::Redacted(digest(&value))),
-            "[a-b]".prop_map(move |value| FieldValue::PartlyRedacted(
-                format!("[\"{}\"]", digest(&value)).into()
-            )),
-        ]
-    }
+    use crate::{
+        server::query::difference_fixture,
+        types::{RedactionKey, any_value},
+    };
 
     /// The JSON of a difference with these values, as a trusted caller gets it.
     fn json(expected: &FieldValue, actual: &FieldValue) -> Value {
@@ -589,20 +635,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_of_a_response_read_back_as_themselves(expected in value(), actual in value()) {
+        fn values_of_a_response_read_back_as_themselves(expected in any_value(), actual in any_value()) {
             let json = json(&expected, &actual);
-            if expected == actual || expected.text() != actual.text() {
+            let are_plain = [&expected, &actual].iter().all(|value| matches!(value, FieldValue::Text(_) | FieldValue::Json(_)));
+            if expected == actual || are_plain || expected.text() != actual.text() {
                 prop_assert_eq!(read(&json), (expected, actual));
             } else {
                 // Both are redacted where the texts do not tell them apart.
                 prop_assert_ne!(&json["expected"], &json["actual"]);
-                let key = RedactionKey::new([2; 32]);
-                prop_assert_eq!(read(&json), (expected.redacted(&key), actual.redacted(&key)));
+                for (read, value) in [(read(&json).0, expected), (read(&json).1, actual)] {
+                    prop_assert!(read == value || matches!(read, FieldValue::Redacted(_)), "{:?}", read);
+                }
             }
         }
 
         #[test]
-        fn response_without_forms_is_read_by_its_texts(value in value()) {
+        fn response_without_forms_is_read_by_its_texts(value in any_value()) {
             let mut json = json(&value, &FieldValue::Absent);
             for name in ["expectedForm", "actualForm"] {
                 assert!(json.as_object_mut().unwrap().remove(name).is_some());
@@ -619,7 +667,7 @@ mod tests {
 
     #[test]
     fn value_of_an_unknown_form_is_shown_and_not_pinned() {
-        let mut json = json(&FieldValue::Absent, &FieldValue::non_empty("x"));
+        let mut json = json(&FieldValue::Absent, &FieldValue::Text("x".into()));
         json["actualForm"] = "encrypted".into();
         let (_, actual) = read(&json);
         assert_eq!((&*actual.text(), actual.value_digest()), ("x", None));

@@ -4,7 +4,13 @@ mod connections;
 mod health;
 mod routes;
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -227,11 +233,24 @@ const HOST_REQUIRED: &str = "send exactly one header `Host` with the name or add
 /// is accepted.
 fn has_one_host<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
-    let is_valid = |host: &HeaderValue| {
-        let authority = Authority::try_from(host.as_bytes());
-        authority.is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
-    };
+    let is_valid = |host: &HeaderValue| host.to_str().is_ok_and(is_valid_host);
     hosts.next().is_some_and(is_valid) && hosts.next().is_none()
+}
+
+/// Whether this is a name or an address, with or without a port.
+fn is_valid_host(text: &str) -> bool {
+    let Ok(authority) = text.parse::<Authority>() else { return false };
+    let host = authority.host();
+    let is_name = match host.strip_prefix('[').and_then(|address| address.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['[', ']']),
+    };
+    // The authority of a URL may have a user in front of the host.
+    let port = text.strip_prefix(host).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+    let is_port = |port: &str| {
+        port.is_empty() || port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    };
+    is_name && port.is_some_and(is_port)
 }
 
 /// A TLS record never begins with a letter; a plain request does.
@@ -273,4 +292,21 @@ fn hold_until_sent<B: http_body::Body>(
         let _held = &value;
         error
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_valid_host;
+
+    #[test]
+    fn host_is_a_name_or_an_address_with_an_optional_port() {
+        for host in ["x", "10.0.0.1:9090", "[::1]", "[::1]:9090", "exporter.drift.svc:80", "a:", "a_b"] {
+            assert!(is_valid_host(host), "{host}");
+        }
+        for host in
+            ["", ":80", "a:x", "a:+1", "a:70000", "[::1]evil", "[::1]:x", "[evil]", "u@a", "a b", "a/b"]
+        {
+            assert!(!is_valid_host(host), "{host}");
+        }
+    }
 }

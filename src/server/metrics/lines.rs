@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::ShownLabel,
     engine::{Claim, ClaimEntry},
-    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, VerdictKind},
+    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, Verdict, VerdictKind},
 };
 
 #[derive(Debug)]
@@ -70,7 +70,9 @@ struct ClaimSeries<'a> {
 impl<'a> ClaimSeries<'a> {
     fn of(entry: &'a ClaimEntry, options: &MetricsOptions) -> Self {
         let claim = &entry.claim;
-        let live = entry.object.live().filter(|_| options.health);
+        // A claim of a baseline that may not speak for the object has no series.
+        let is_trusted = !matches!(claim.verdict, Verdict::Untrusted(_));
+        let live = entry.object.live().filter(|_| options.health && is_trusted);
         Self {
             episode: claim.verdict.episode(),
             drifted: claim.verdict.drifted_value(),

@@ -9,7 +9,7 @@ use super::{
     aggregates,
     catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::{Deflater, Encoding, Fragment, Page},
-    limit::select,
+    limit::{exceeds_namespace_limit, select},
     lines::BlockLines,
     process::render_registry,
     text::Format,
@@ -24,6 +24,8 @@ use crate::{
 pub(super) struct MetricsOptions {
     /// The limit on series of single objects; series of drifted objects come first.
     pub(super) max_series: usize,
+    /// The limit of series about the claims of one namespace.
+    pub(super) max_namespace_series: usize,
     /// No series for objects that do not drift.
     pub(super) only_drifted: bool,
     pub(super) health: bool,
@@ -54,6 +56,7 @@ impl MetricsOptions {
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             max_series: settings.max_series,
+            max_namespace_series: settings.limits.namespace.series,
             only_drifted: settings.only_drifted,
             health: settings.health_series,
             labels: settings.shown_labels.clone(),
@@ -187,11 +190,14 @@ fn within_limit(blocks: &mut [PageBlock<'_>], options: &MetricsOptions) -> usize
     let series =
         |blocks: &[PageBlock<'_>]| -> usize { blocks.iter().map(|block| block.shown.series(options)).sum() };
     let all = series(blocks);
-    if all <= options.max_series {
+    if all <= options.max_series.min(options.max_namespace_series) {
         return 0;
     }
-    let entries: Vec<&ClaimEntry> =
-        blocks.iter().flat_map(|block| block.block.entries()).map(|entry| &**entry).collect();
+    let entries = || blocks.iter().flat_map(|block| block.block.entries()).map(|entry| &**entry);
+    if all <= options.max_series && !exceeds_namespace_limit(entries(), options) {
+        return 0;
+    }
+    let entries: Vec<&ClaimEntry> = entries().collect();
     let selections = select(&entries, options);
     let mut selections = selections.as_slice();
     for block in &mut *blocks {

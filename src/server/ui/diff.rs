@@ -9,7 +9,7 @@ use similar::{DiffOp, TextDiff};
 use super::format::{severity, since, tool};
 use crate::{
     server::redaction::{DisplayedValues, ValueRedactor},
-    types::{Difference, FieldValue},
+    types::{Difference, FieldValue, ValueForm},
 };
 
 /// Unchanged lines before and after a change.
@@ -42,7 +42,7 @@ fn field_rows(difference: &Difference, values: &ValueRedactor, now: Timestamp) -
             @if is_opaque(&expected) || is_opaque(&actual) {
                 tr { td.old data-label="Declared" { (whole_value(&expected)) } td.new data-label="Actual" { (whole_value(&actual)) } }
             } @else {
-                @for line in diff_lines(&pretty_json(&expected.text()), &pretty_json(&actual.text())) { (line_row(&line)) }
+                @for line in diff_lines(&value_lines(&expected), &value_lines(&actual)) { (line_row(&line)) }
             }
         }
     }
@@ -90,8 +90,8 @@ fn is_hash(text: &str) -> bool {
 fn is_opaque(value: &FieldValue) -> bool {
     match value {
         FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => true,
-        FieldValue::Plain(text) => is_hash(text),
-        FieldValue::PartlyRedacted(_) => false,
+        FieldValue::Text(text) => is_hash(text),
+        FieldValue::Json(_) | FieldValue::PartlyRedacted(_) => false,
     }
 }
 
@@ -105,9 +105,9 @@ fn whole_value(value: &FieldValue) -> Markup {
             FieldValue::Redacted(_) => {
                 span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (text[text.len() - 6..]) } }
             }
-            FieldValue::Plain(hash) if is_hash(hash) => { code title=(text) { (text[..12]) "…" } }
-            FieldValue::Plain(_) | FieldValue::PartlyRedacted(_) => {
-                @let text = pretty_json(&text);
+            FieldValue::Text(hash) if is_hash(hash) => { code title=(text) { (text[..12]) "…" } }
+            FieldValue::Text(_) | FieldValue::Json(_) | FieldValue::PartlyRedacted(_) => {
+                @let text = value_lines(value);
                 @let more = text.lines().count().saturating_sub(MAX_LINES);
                 @for line in text.lines().take(MAX_LINES) { code { (line) } }
                 @if more > 0 { span.none { "and " (more) " lines more" } }
@@ -116,11 +116,25 @@ fn whole_value(value: &FieldValue) -> Markup {
     }
 }
 
+/// The lines of a value. No other value has the same ones: a string of several lines is indented below a `|`, as in YAML, and
+/// JSON is pretty-printed.
+fn value_lines(value: &FieldValue) -> Cow<'_, str> {
+    match value {
+        FieldValue::Text(text) if text.contains('\n') => {
+            format!("|\n  {}", text.replace('\n', "\n  ")).into()
+        }
+        // The words for an absent value and a digest.
+        FieldValue::Text(text) if matches!(&**text, "|" | "not there") || text.starts_with("hidden …") => {
+            format!("{text:?}").into()
+        }
+        FieldValue::Json(json) => ValueForm::Json.notation(&pretty_json(json)).into_owned().into(),
+        FieldValue::PartlyRedacted(json) => pretty_json(json),
+        other => other.notation(),
+    }
+}
+
 /// Pretty-prints JSON that serde writes back unchanged. Other text stays as it is, because `1.10` is not `1.1`.
 fn pretty_json(text: &str) -> Cow<'_, str> {
-    if !text.starts_with(['{', '[']) {
-        return text.into();
-    }
     let parsed: Option<serde_json::Value> = serde_json::from_str(text).ok();
     let exact = parsed.filter(|json| serde_json::to_string(json).is_ok_and(|written| written == text));
     exact.and_then(|json| serde_json::to_string_pretty(&json).ok()).map_or_else(|| text.into(), Into::into)
@@ -218,7 +232,25 @@ fn split_common<'a>(old: &'a str, new: &'a str) -> (ChangedLine<'a>, ChangedLine
 
 #[cfg(test)]
 mod tests {
-    use super::{ChangedLine, DiffLine, MAX_LINES, diff_lines, pretty_json};
+    use proptest::prelude::*;
+
+    use super::{ChangedLine, DiffLine, MAX_LINES, diff_lines, pretty_json, whole_value};
+    use crate::types::any_value;
+
+    /// The text that a browser shows.
+    fn visible_text(html: &str) -> String {
+        html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn values_of_different_forms_look_different(one in any_value(), other in any_value()) {
+            let shown = [&one, &other].map(|value| visible_text(&whole_value(value).into_string()));
+            prop_assert!(one.form() == other.form() || shown[0] != shown[1], "{shown:?}");
+        }
+    }
 
     #[test]
     fn only_exact_json_is_pretty_printed() {

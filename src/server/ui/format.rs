@@ -198,7 +198,7 @@ pub(super) fn card_table(caption: Option<&str>, columns: &[&str], rows: &Markup)
 /// A bar of the verdicts, and how many claims could be compared: `17 of 18 compared`.
 pub(super) fn coverage_bar(counts: &VerdictCounts) -> Markup {
     let all: usize = counts.values().sum();
-    let open = [VerdictKind::Unknown, VerdictKind::NoBaseline, VerdictKind::InFlight];
+    let open = [VerdictKind::Unknown, VerdictKind::NoBaseline, VerdictKind::InFlight, VerdictKind::Untrusted];
     let open: usize = open.iter().filter_map(|verdict| counts.get(verdict)).sum();
     html! {
         (verdict_bar(counts, all))

@@ -147,6 +147,12 @@ fn claim_section(
                     (diff_table(claim.verdict.ignored_differences(), values, now))
                 }
             }
+            @if !claim.verdict.untrusted_differences().is_empty() {
+                div id={ "untrusted-" (claim.source) } {
+                    h2 { "Untrusted differences" }
+                    (diff_table(claim.verdict.untrusted_differences().iter(), values, now))
+                }
+            }
             @if let Some(details) = claim.details.as_ref().filter(|details| !details.blind_fields.is_empty()) {
                 div id={ "blind-" (claim.source) } {
                     h2 { "Changed by others, and never read by Terraform" }
@@ -184,6 +190,9 @@ fn headline(row: &ClaimRow<'_>, prefix: &str, now: Timestamp) -> Markup {
             }
         }
         Verdict::InSync => html! { "It is as declared." },
+        Verdict::Untrusted(_) => html! {
+            "Only baselines of other namespaces declare it, and the settings do not trust them. Nothing of it counts."
+        },
         Verdict::Ignored(_) => html! { "It differs, and rules ignore all of it." },
         Verdict::InFlight(_) if claim.source == Source::StatusHash => {
             html! { "Its controller is at work. " (last_verdict) }

@@ -42,7 +42,7 @@ const RECENT_TRANSITIONS: usize = 10;
 /// How many rows a page may have. The first is the default.
 const ROWS: [usize; 3] = [100, 500, 2_000];
 /// Verdicts in the order in which they need attention.
-pub(super) const BY_URGENCY: [VerdictKind; 8] = [
+pub(super) const BY_URGENCY: [VerdictKind; 9] = [
     VerdictKind::Drifted,
     VerdictKind::Missing,
     VerdictKind::Replaced,
@@ -51,6 +51,7 @@ pub(super) const BY_URGENCY: [VerdictKind; 8] = [
     VerdictKind::NoBaseline,
     VerdictKind::Ignored,
     VerdictKind::InSync,
+    VerdictKind::Untrusted,
 ];
 
 pub(crate) async fn overview(
@@ -345,6 +346,8 @@ fn headline(overview: &Overview<'_>) -> String {
     let drifted = VerdictKind::ALL.iter().filter(|verdict| verdict.is_drifted());
     let drifted: usize = drifted.map(|verdict| overview.total_with(*verdict)).sum();
     let unknown = overview.total_with(VerdictKind::Unknown);
+    let undeclared =
+        overview.total_with(VerdictKind::NoBaseline) + overview.total_with(VerdictKind::Untrusted);
     let total = overview.total();
     let only_drifted = overview.total_with(VerdictKind::Drifted) == drifted;
     let drift = match (drifted, only_drifted) {
@@ -370,7 +373,7 @@ fn headline(overview: &Overview<'_>) -> String {
             let unknown = count(unknown, "object cannot be judged", "objects cannot be judged");
             format!("No drift is known, but {unknown}")
         }
-        (None, Visibility::Complete) if overview.total_with(VerdictKind::NoBaseline) == total => {
+        (None, Visibility::Complete) if undeclared == total => {
             "Nothing is declared for any object".to_owned()
         }
         (None, Visibility::Complete) => "Everything is as declared".to_owned(),

@@ -335,18 +335,18 @@ fn baseline_row(state: &BaselineState, columns: &BaselineColumns, now: Timestamp
 fn lock(baseline: &Baseline, now: Timestamp) -> Markup {
     html! {
         @match &baseline.lock {
-            Some(lock) if baseline.source == Source::Helm && *lock.operation != *Lock::RELEASED => {
-                (lock.operation)
-                @if let Some(created) = lock.created { span.detail { (ago(created, now)) } }
+            Some(Lock { operation: None, .. }) if baseline.source == Source::Helm => { "just deployed" }
+            Some(Lock { operation: None, .. }) => { "just released" }
+            Some(Lock { operation: Some(operation), created, .. }) if baseline.source == Source::Helm => {
+                (operation)
+                @if let Some(created) = *created { span.detail { (ago(created, now)) } }
             }
             None if baseline.source == Source::Helm => { @if baseline.fault.is_none() { "deployed" } @else { "–" } }
-            Some(_) if baseline.source == Source::Helm => { "just deployed" }
-            Some(lock) if *lock.operation == *Lock::RELEASED => { "just released" }
-            Some(lock) => {
-                @if lock.who.is_empty() { "held" } @else { (lock.who) }
+            Some(Lock { operation: Some(operation), who, created, .. }) => {
+                @if who.is_empty() { "held" } @else { (who) }
                 span.detail {
-                    (lock.operation)
-                    @if let Some(created) = lock.created { ", " (ago(created, now)) }
+                    (operation)
+                    @if let Some(created) = *created { ", " (ago(created, now)) }
                 }
             }
             None => { "free" }

@@ -5,14 +5,13 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde::Deserialize;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{
-    sources::inflate::{InflateReader, inflate_limit, json_fault},
-    types::{BaselineFault, BaselineVersion, Chart},
+    config::BaselineLimits,
+    sources::inflate::{InflateReader, ReadError, json_fault},
+    types::{BaselineFault, BaselineVersion, Chart, shorten},
 };
-
-/// The largest inflated release. It is decoded in memory, and Helm stores at most one MiB.
-const MAX_SIZE: u64 = 64 << 20;
 
 /// A release without values, templates, files, notes and hooks.
 #[derive(Deserialize)]
@@ -29,6 +28,13 @@ pub struct Release {
     /// The rendered objects, without hooks and the definitions in `crds/`.
     #[serde(default)]
     pub manifest: String,
+}
+
+/// The manifest may declare Secrets.
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.manifest.zeroize();
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -60,15 +66,15 @@ impl fmt::Debug for Release {
 }
 
 /// Decodes the value of the key `release`.
-pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
+pub fn decode(stored: &[u8], limits: &BaselineLimits) -> Result<Release, ReadError> {
     let compressed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
-    let limit = inflate_limit(compressed.len() as u64).min(MAX_SIZE);
-    let text = InflateReader::new(&*compressed, limit)?.read_to_end()?;
+    let compressed = Zeroizing::new(compressed);
+    let text = InflateReader::of_text(&**compressed, compressed.len() as u64, limits)?.read_to_end()?;
     // serde would decode an array by position.
     if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
-        return Err(BaselineFault::Unreadable);
+        return Err(BaselineFault::Unreadable.into());
     }
-    serde_json::from_slice(&text).map_err(|error| json_fault(&error))
+    serde_json::from_slice(&text).map_err(|error| json_fault(&error).into())
 }
 
 impl Release {
@@ -76,13 +82,17 @@ impl Release {
     pub fn version(&self) -> BaselineVersion {
         let metadata = self.chart.as_ref().and_then(|chart| chart.metadata.as_ref());
         let chart = metadata.map(|metadata| Chart {
-            name: metadata.name.clone(),
-            version: metadata.version.clone(),
-            app_version: metadata.app_version.clone().filter(|version| !version.is_empty()),
+            name: shorten(&metadata.name).into(),
+            version: shorten(&metadata.version).into(),
+            app_version: metadata
+                .app_version
+                .as_deref()
+                .filter(|version| !version.is_empty())
+                .map(|version| shorten(version).into()),
         });
         BaselineVersion {
             serial: self.revision,
-            lineage: format!("{} {}", self.name, self.info.first_deployed).into(),
+            lineage: format!("{} {}", self.name, shorten(&self.info.first_deployed)).into(),
             tool_version: Box::default(),
             written: self.info.last_deployed.parse::<Timestamp>().ok(),
             chart,
@@ -96,8 +106,12 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{BaselineFault, decode};
+    use super::{BaselineFault, BaselineLimits, Release};
     use crate::sources::inflate::tests::gzip;
+
+    fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
+        super::decode(stored, &BaselineLimits::default()).map_err(Into::into)
+    }
 
     fn release() -> Vec<u8> {
         let text = json!({

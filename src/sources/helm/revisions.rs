@@ -68,7 +68,7 @@ pub(super) fn release_status(
     let deployed = deployed.max_by_key(|revision| revision.number);
     let is_pending = newest.status.starts_with("pending-");
     let pending = is_pending.then(|| Lock {
-        operation: newest.status.clone(),
+        operation: Some(newest.status.clone()),
         who: Box::default(),
         created: newest.last_write,
         in_flight_until: newest.last_write.and_then(|since| since.checked_add(pending_max_age).ok()),
@@ -108,10 +108,10 @@ mod tests {
         match release_status(&revisions, SignedDuration::from_mins(30)) {
             Some(ReleaseStatus::Deployed(object, lock)) => {
                 let number = object.name.rsplit(".v").next().unwrap_or_default();
-                format!("{number} {}", lock.map_or("-".into(), |lock| lock.operation))
+                format!("{number} {}", lock.and_then(|lock| lock.operation).unwrap_or("-".into()))
             }
             Some(ReleaseStatus::Pending(lock)) => {
-                format!("- {} {}", lock.operation, lock.in_flight_until.unwrap())
+                format!("- {} {}", lock.operation.unwrap(), lock.in_flight_until.unwrap())
             }
             Some(ReleaseStatus::NotDeployed) => "not deployed".to_owned(),
             None => "uninstalled".to_owned(),

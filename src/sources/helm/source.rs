@@ -7,25 +7,28 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use tokio::sync::Semaphore;
 use tracing::info;
+use zeroize::Zeroizing;
 
 use super::{
     release::decode,
     revisions::{ReleaseStatus, Revision, RevisionObject, release_status},
 };
 use crate::{
-    config::{ReleaseLocations, Settings},
+    config::{BaselineLimits, ReleaseLocations, Settings},
     sources::{
         document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
-        driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
+        driver::{self, BaselineSource, DecodeSlots, ReadFailure, ReadResult, SourceContext},
         metadata_watch::{
             ApiFailure, ChangedNamespaces, MetadataCache, ObjectQuery, REQUEST_TIMEOUT, StorageResource,
         },
         publisher::{DecodedBaseline, Publisher, TrackedBaseline},
         scopes::{KindScopes, SharedScopes},
     },
-    types::{BaselineFault, BaselineOrigin, Clock, DownReason, Lock, Scope, Selector, Source},
+    types::{
+        Authority, BaselineFault, BaselineOrigin, Clock, DownReason, HelmRelease, Lock, Scope, Selector,
+        Source,
+    },
     watch::request_with_timeout,
 };
 
@@ -57,8 +60,7 @@ struct HelmSource {
     clock: Clock,
     settings: ReleaseLocations,
     scopes: SharedScopes,
-    /// Limits memory: one release at a time is inflated.
-    inflate_permit: Arc<Semaphore>,
+    slots: DecodeSlots,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,16 +117,25 @@ impl BaselineSource for HelmSource {
             clock: context.clock.clone(),
             settings: ReleaseLocations::default(),
             scopes: SharedScopes::new(context.client.clone()),
-            inflate_permit: Arc::new(Semaphore::new(1)),
+            slots: context.decode_slots.clone(),
         }
+    }
+
+    fn namespace(id: &ReleaseId) -> &str {
+        &id.namespace
     }
 
     fn settings(settings: &Settings) -> ReleaseLocations {
         settings.helm.clone()
     }
 
+    fn authority(id: &ReleaseId) -> Authority {
+        Authority::Release(HelmRelease { namespace: id.namespace.clone(), name: id.name.clone() })
+    }
+
     fn apply_settings(&mut self, settings: ReleaseLocations, publisher: &mut Publisher<Self>) {
         publisher.retain(|id| settings.scope.has(&id.namespace));
+        publisher.trusted_namespaces.clone_from(&settings.trusted_namespaces);
         self.settings = settings;
     }
 
@@ -164,23 +175,24 @@ impl BaselineSource for HelmSource {
         id: &ReleaseId,
         tracked: &TrackedBaseline<Self>,
         reader: DocumentReader,
+        limits: BaselineLimits,
     ) -> BoxFuture<'static, (DocumentReader, ReadResult)> {
         let Some(RevisionObject { name: object, .. }) = tracked.state.deployed.clone() else {
             return std::future::ready((reader, Err(ReadFailure::NotFound))).boxed();
         };
         let (client, scopes, id) = (self.client.clone(), self.scopes.clone(), id.clone());
-        let inflate_permit = self.inflate_permit.clone();
+        let slots = self.slots.clone();
         async move {
-            let stored: Arc<[u8]> = match fetch(&client, &id, &object).await {
-                Ok(Some(stored)) => stored.into(),
+            let stored = match fetch(&client, &id, &object).await {
+                Ok(Some(stored)) => Arc::new(stored),
                 Ok(None) => return (reader, Err(ReadFailure::NotFound)),
                 Err(failure) => return (reader, Err(ReadFailure::Api(failure))),
             };
-            let _permit = inflate_permit.acquire().await;
+            let size = stored.len();
             let decode = move |reader: &mut DocumentReader, scopes: &KindScopes| {
-                decode_release(&stored, &id, reader, scopes)
+                decode_release(&stored, &id, reader, scopes, &limits)
             };
-            decode_documents(reader, &scopes, decode).await
+            decode_documents(reader, &scopes, &slots, size, decode).await
         }
         .boxed()
     }
@@ -196,6 +208,7 @@ impl BaselineSource for HelmSource {
                 tracked.set_decoded(decoded);
             }
             Err(ReadFailure::Invalid(fault)) => tracked.set_fault(fault, explain(fault, id)),
+            Err(ReadFailure::TooLarge(limit)) => tracked.set_too_large(id, limit),
             // The last revision holds until the watch brings the next one, for which a one-time run does not wait.
             Err(ReadFailure::NotFound | ReadFailure::Io(_) | ReadFailure::Api(_)) => {
                 tracked.mark_synced();
@@ -297,7 +310,11 @@ impl HelmSource {
 }
 
 /// The value of the key `release`; `None` if the revision is gone or no longer deployed.
-async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<Vec<u8>>, ApiFailure> {
+async fn fetch(
+    client: &Client,
+    id: &ReleaseId,
+    object: &str,
+) -> Result<Option<Zeroizing<Vec<u8>>>, ApiFailure> {
     const KEY: &str = "release";
     let namespace = &*id.namespace;
     let request = format!("get {} {object} in namespace {namespace}", id.driver.resource().kind());
@@ -320,7 +337,7 @@ async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<V
         Ok((metadata, value)) => {
             let status = metadata.labels.as_ref().and_then(|labels| labels.get("status"));
             let is_deployed = status.is_some_and(|status| status == "deployed");
-            Ok(is_deployed.then(|| value.unwrap_or_default()))
+            Ok(is_deployed.then(|| Zeroizing::new(value.unwrap_or_default())))
         }
         Err(failure) if failure.reason == DownReason::NotFound => Ok(None),
         Err(failure) => Err(failure),
@@ -332,15 +349,21 @@ fn decode_release(
     id: &ReleaseId,
     reader: &mut DocumentReader,
     scopes: &KindScopes,
-) -> Result<DecodedBaseline, BaselineFault> {
-    let release = decode(stored)?;
+    limits: &BaselineLimits,
+) -> ReadResult {
+    let release = decode(stored, limits)?;
     // The object may be a copy from another namespace.
     let matches = |stored: &str, expected: &str| stored.is_empty() || stored == expected;
     if !matches(&release.name, &id.name) || !matches(&release.namespace, &id.namespace) {
-        return Err(BaselineFault::Foreign);
+        return Err(BaselineFault::Foreign.into());
     }
-    let manifest = ManifestText { text: &release.manifest, default_namespace: &id.namespace, address: None };
-    let DecodedDocuments { objects, skipped } = reader.read([manifest], scopes);
+    let mut decoder = reader.start(scopes, limits);
+    decoder.add(&ManifestText {
+        text: &release.manifest,
+        default_namespace: &id.namespace,
+        address: None,
+    })?;
+    let DecodedDocuments { objects, skipped } = decoder.finish();
     Ok(DecodedBaseline::new(release.version(), objects, skipped, None))
 }
 
@@ -364,16 +387,16 @@ fn explain(fault: BaselineFault, id: &ReleaseId) -> String {
         BaselineFault::Incomplete | BaselineFault::Truncated => {
             format!("cannot read {id}: its {kind} is truncated; {redeploy}")
         }
-        BaselineFault::TooLarge => {
-            format!("cannot read {id}: its {kind} exceeds the size limit when inflated; {redeploy}")
-        }
         BaselineFault::Foreign => {
             format!("cannot read {id}: its {kind} contains another release, like a copy; delete the {kind}")
         }
         BaselineFault::NotDeployed => {
             format!("cannot read {id}: no revision is deployed; see helm history, and {redeploy}")
         }
-        BaselineFault::Encrypted | BaselineFault::UnsupportedVersion | BaselineFault::Unreadable => {
+        BaselineFault::TooLarge
+        | BaselineFault::Encrypted
+        | BaselineFault::UnsupportedVersion
+        | BaselineFault::Unreadable => {
             format!("cannot read {id}: its {kind} is not a valid Helm 3 release; {redeploy}")
         }
     }

@@ -15,22 +15,18 @@ use tracing::info;
 
 use self::files::{ManifestFiles, list_manifests};
 use super::{
-    document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
-    driver::{self, BaselineSource, ReadResult, SourceContext},
+    document_reader::{DecodedDocuments, DocumentDecoder, DocumentReader, ManifestText, decode_documents},
+    driver::{self, BaselineSource, DecodeSlots, ReadFailure, ReadResult, SourceContext},
     publisher::{DecodedBaseline, Publisher, TrackedBaseline},
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
-    config::{FileVersion, ManifestLocations, Settings},
+    config::{BaselineLimits, FileVersion, LimitExceeded, ManifestLocations, Settings},
     types::{
-        BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
+        Authority, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
         SkippedResource, Source, UnknownReason,
     },
 };
-
-const MAX_FILE_SIZE: u64 = 32 << 20;
-/// All manifests of one path together.
-const MAX_TOTAL_SIZE: u64 = 512 << 20;
 
 /// Publishes the manifests at each path and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext) {
@@ -40,6 +36,7 @@ pub async fn run(context: SourceContext) {
 struct ManifestSource {
     settings: ManifestLocations,
     scopes: SharedScopes,
+    slots: DecodeSlots,
 }
 
 #[derive(Default)]
@@ -60,11 +57,16 @@ impl BaselineSource for ManifestSource {
     type Scan = BTreeMap<PathBuf, io::Result<ManifestFiles>>;
 
     fn new(context: &SourceContext) -> Self {
-        Self { settings: ManifestLocations::default(), scopes: SharedScopes::new(context.client.clone()) }
+        let (settings, slots) = (ManifestLocations::default(), context.decode_slots.clone());
+        Self { settings, scopes: SharedScopes::new(context.client.clone()), slots }
     }
 
     fn settings(settings: &Settings) -> ManifestLocations {
         settings.manifest.clone()
+    }
+
+    fn authority(_: &PathBuf) -> Authority {
+        Authority::Cluster
     }
 
     fn apply_settings(&mut self, settings: ManifestLocations, publisher: &mut Publisher<Self>) {
@@ -97,22 +99,31 @@ impl BaselineSource for ManifestSource {
         path: &PathBuf,
         tracked: &TrackedBaseline<Self>,
         reader: DocumentReader,
+        limits: BaselineLimits,
     ) -> BoxFuture<'static, (DocumentReader, ReadResult)> {
         let (path, files) = (path.clone(), tracked.state.found.clone().unwrap_or_default());
         let namespace = self.settings.namespace.clone();
         let decode = move |reader: &mut DocumentReader, scopes: &KindScopes| {
-            Ok(decode_files(&path, &files, &namespace, reader, scopes))
+            let decoder = reader.start(scopes, &limits);
+            Ok(decode_files(&path, &files, &namespace, decoder, &limits)?)
         };
-        let scopes = self.scopes.clone();
-        async move { decode_documents(reader, &scopes, decode).await }.boxed()
+        let (scopes, slots) = (self.scopes.clone(), self.slots.clone());
+        let size: u64 = tracked.state.found.iter().flat_map(BTreeMap::values).map(|file| file.length).sum();
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        async move { decode_documents(reader, &scopes, &slots, size, decode).await }.boxed()
     }
 
     fn finish_read(&mut self, path: &PathBuf, tracked: &mut TrackedBaseline<Self>, result: ReadResult) {
-        let Ok(mut decoded) = result else {
-            return tracked.set_fault(
-                BaselineFault::Unreadable,
-                format!("cannot read manifests in {}: decoding failed", path.display()),
-            );
+        let mut decoded = match result {
+            Ok(decoded) => decoded,
+            Err(ReadFailure::TooLarge(limit)) => {
+                tracked.state.decoded.clone_from(&tracked.state.found);
+                return tracked.set_too_large(format_args!("manifests in {}", path.display()), limit);
+            }
+            Err(_) => {
+                let message = format!("cannot read manifests in {}: decoding failed", path.display());
+                return tracked.set_fault(BaselineFault::Unreadable, message);
+            }
         };
         tracked.state.decoded.clone_from(&tracked.state.found);
         tracked.log_skipped(&decoded);
@@ -168,18 +179,18 @@ fn decode_files(
     path: &Path,
     files: &ManifestFiles,
     default_namespace: &str,
-    reader: &mut DocumentReader,
-    scopes: &KindScopes,
-) -> DecodedBaseline {
-    let mut remaining = MAX_TOTAL_SIZE;
-    let (mut texts, mut unreadable) = (Vec::new(), Vec::new());
+    mut decoder: DocumentDecoder<'_>,
+    limits: &BaselineLimits,
+) -> Result<DecodedBaseline, LimitExceeded> {
+    let mut remaining = limits.inflated_bytes as u64;
+    let mut unreadable = Vec::new();
     for (relative_path, version) in files {
         let address = relative_path.display().to_string();
         let file = if path.is_dir() { path.join(relative_path) } else { path.to_owned() };
-        match read_text(&file, MAX_FILE_SIZE.min(remaining)) {
+        remaining = remaining.checked_sub(version.length).ok_or(limits.inflated_exceeded())?;
+        match read_text(&file, limits.text_bytes as u64) {
             Ok(text) => {
-                remaining = remaining.saturating_sub(version.length);
-                texts.push((address, text));
+                decoder.add(&ManifestText { text: &text, default_namespace, address: Some(&address) })?;
             }
             Err(_) => unreadable.push(SkippedResource {
                 address: address.into(),
@@ -188,9 +199,7 @@ fn decode_files(
             }),
         }
     }
-    let texts =
-        texts.iter().map(|(address, text)| ManifestText { text, default_namespace, address: Some(address) });
-    let DecodedDocuments { objects, mut skipped } = reader.read(texts, scopes);
+    let DecodedDocuments { objects, mut skipped } = decoder.finish();
     skipped.extend(unreadable);
     let version = BaselineVersion {
         serial: 0,
@@ -199,7 +208,7 @@ fn decode_files(
         written: files.values().filter_map(FileVersion::modified).max(),
         chart: None,
     };
-    DecodedBaseline::new(version, objects, skipped, None)
+    Ok(DecodedBaseline::new(version, objects, skipped, None))
 }
 
 fn read_text(path: &Path, limit: u64) -> io::Result<String> {

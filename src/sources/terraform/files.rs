@@ -12,13 +12,13 @@ use serde::Deserialize;
 
 use super::state::{StateReader, TerraformState};
 use crate::{
-    config::FileVersion,
+    config::{BaselineLimits, FileVersion},
     sources::{
-        driver::{ReadResult, read_blocking},
+        driver::{DecodeSlots, ReadResult, read_blocking},
         file_system::visible_names,
-        inflate::{InflateReader, ReadError, inflate_limit},
+        inflate::{InflateReader, ReadError},
     },
-    types::Lock,
+    types::{Lock, shorten},
 };
 
 /// Larger than any lock file of Terraform.
@@ -95,19 +95,24 @@ fn read_lock_file(path: &Path) -> Option<LockFile> {
     Some(LockFile { info: info.into(), modified: FileVersion::new(&metadata).modified() })
 }
 
-pub(super) async fn read_file(path: PathBuf, reader: StateReader) -> (StateReader, ReadResult) {
-    read_blocking(reader, move |reader| decode_file(&path, reader)).await
+pub(super) async fn read_file(
+    path: PathBuf,
+    reader: StateReader,
+    slots: DecodeSlots,
+    limits: BaselineLimits,
+) -> (StateReader, ReadResult) {
+    read_blocking(reader, &slots, usize::MAX, move |reader| decode_file(&path, reader, &limits)).await
 }
 
-fn decode_file(path: &Path, reader: &mut StateReader) -> ReadResult {
+fn decode_file(path: &Path, reader: &mut StateReader, limits: &BaselineLimits) -> ReadResult {
     let file = File::open(path).map_err(ReadError::Io)?;
     let version = FileVersion::new(&file.metadata().map_err(ReadError::Io)?);
     // Terraform creates the file before it writes the first state.
     if version.length == 0 {
         return Ok(TerraformState::default().into_baseline(version.modified(), None));
     }
-    let text = InflateReader::new(BufReader::new(file), inflate_limit(version.length))?;
-    Ok(reader.read(text)?.into_baseline(version.modified(), None))
+    let text = InflateReader::of_state(BufReader::new(file), version.length, limits)?;
+    Ok(reader.read(text, limits)?.into_baseline(version.modified(), None))
 }
 
 /// Terraform's description of a lock.
@@ -128,7 +133,8 @@ pub(super) fn parse_lock(info: &str, last_write: Option<Timestamp>, max_age: Sig
         claimed.map(|claimed| last_write.map_or(claimed, |write| claimed.min(write))).or(last_write);
     let expires = created.and_then(|created: Timestamp| created.checked_add(max_age).ok());
     let in_flight_until = expires.filter(|_| changes_objects(&operation));
-    Lock { operation, who, created, in_flight_until }
+    let operation = Some(shorten(&operation).into());
+    Lock { operation, who: shorten(&who).into(), created, in_flight_until }
 }
 
 /// Whether an operation changes objects, and not only the state.
@@ -209,7 +215,7 @@ mod tests {
             )
         };
         let lock = parse_lock(&info("OperationTypeApply"), None, MAX_AGE);
-        assert_eq!((&*lock.who, &*lock.operation), ("ci@runner-7", "OperationTypeApply"));
+        assert_eq!((&*lock.who, lock.operation.as_deref()), ("ci@runner-7", Some("OperationTypeApply")));
         assert_eq!(lock.in_flight_until, Some("2026-01-01T00:30:00.123456789Z".parse().unwrap()));
         for operation in ["OperationTypePlan", "init", "OperationTypeRefresh", ""] {
             assert_eq!(parse_lock(&info(operation), None, MAX_AGE).in_flight_until, None, "{operation}");

@@ -16,4 +16,4 @@ pub use self::{
     source::run,
     state::{StateReader, TerraformState, decode},
 };
-pub use super::inflate::{INFLATE_LIMIT, InflateReader, ReadError};
+pub use super::inflate::{InflateReader, ReadError};

@@ -17,16 +17,22 @@ use serde_json::Value;
 
 use super::state::TerraformState;
 use crate::{
+    config::BaselineLimits,
     diff::{
         Digests, Node, pack, redact_value,
         terraform::{PART_TYPES, gvk_of},
         unpack,
     },
-    sources::{inflate::json_fault, scopes::is_built_in},
+    sources::{
+        budget::Budget,
+        inflate::{ReadError, json_fault},
+        scopes::is_built_in,
+    },
     types::{
         BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, PackedJson, RedactionKey, SkippedResource,
         UnknownReason,
     },
+    watch::json_items::{ItemSplitter, ListLayout, Part},
 };
 
 /// The size of a chunk before base64.
@@ -71,13 +77,14 @@ impl PublishedBaseline {
     }
 
     /// Decodes joined and inflated chunks.
-    pub fn read(text: &[u8]) -> Result<Self, BaselineFault> {
+    pub fn read(text: &[u8], limits: &BaselineLimits) -> Result<Self, ReadError> {
+        check_objects(text, limits)?;
         let header: StoredHeader = serde_json::from_slice(text).map_err(|error| json_fault(&error))?;
         if header.drift_baseline != FORMAT_VERSION {
-            return Err(BaselineFault::UnsupportedVersion);
+            return Err(BaselineFault::UnsupportedVersion.into());
         }
         let stored: StoredBaseline = serde_json::from_slice(text).map_err(|error| json_fault(&error))?;
-        stored.decode().ok_or(BaselineFault::Unreadable)
+        stored.decode().ok_or(BaselineFault::Unreadable.into())
     }
 }
 
@@ -87,6 +94,22 @@ impl fmt::Debug for PublishedBaseline {
         let mut debug = formatter.debug_struct("PublishedBaseline");
         debug.field("name", &self.name).field("published", &self.published).finish_non_exhaustive()
     }
+}
+
+/// Counts the objects and their values before they take memory.
+fn check_objects(text: &[u8], limits: &BaselineLimits) -> Result<(), ReadError> {
+    const LAYOUT: ListLayout = ListLayout { list: "objects", members: &["skipped"], max_bytes: usize::MAX };
+    let (mut budget, mut result) = (Budget::new(limits), Ok(()));
+    let split = ItemSplitter::new(LAYOUT).push(text, |part| {
+        let (Part::Item(part) | Part::Member(_, part)) = part;
+        // Text that is not UTF-8 is rejected when it is parsed.
+        if let (Ok(()), Ok(part)) = (result, str::from_utf8(part)) {
+            result = budget.add_object().and_then(|()| budget.add_json(part));
+        }
+    });
+    // Malformed text is rejected when it is parsed.
+    let _ = split;
+    Ok(result?)
 }
 
 #[derive(Deserialize)]

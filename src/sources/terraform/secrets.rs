@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{
     published::PublishedBaseline,
     state::{StateReader, TerraformState},
 };
 use crate::{
+    config::BaselineLimits,
     sources::{
-        driver::{ReadFailure, ReadResult, read_blocking},
+        driver::{DecodeSlots, ReadFailure, ReadResult, read_blocking},
         inflate::InflateReader,
         metadata_watch::{ApiFailure, REQUEST_TIMEOUT, last_write},
     },
@@ -20,7 +22,10 @@ use crate::{
     watch::request_with_timeout,
 };
 
-const PAGE_SIZE: u32 = 50;
+/// A Secret has up to 1 MiB.
+const PAGE_SIZE: u32 = 8;
+/// States compress at least this well.
+const MIN_INFLATE_RATIO: usize = 4;
 
 /// The names of the Secrets of one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,34 +63,58 @@ pub(super) fn chunk_of(name: &str) -> Option<(&str, usize)> {
 }
 
 /// Concatenates chunks. If one is missing, the state is being written.
-fn join_chunks(chunks: &[Option<&[u8]>]) -> Result<Vec<u8>, BaselineFault> {
+fn join_chunks(chunks: &[Option<&[u8]>]) -> Result<Zeroizing<Vec<u8>>, BaselineFault> {
     let chunks: Option<Vec<&[u8]>> = chunks.iter().copied().collect();
-    chunks.map(|chunks| chunks.concat()).ok_or(BaselineFault::Incomplete)
+    chunks.map(|chunks| Zeroizing::new(chunks.concat())).ok_or(BaselineFault::Incomplete)
 }
 
 /// Lists the Secrets of a state, and decodes them on a blocking thread.
 pub(super) async fn read_secrets(
-    client: Client,
-    namespace: Box<str>,
-    selector: String,
+    SecretRequest { client, namespace, selector, slots, limits }: SecretRequest,
     reader: StateReader,
-    decode: impl FnOnce(&[Secret], &mut StateReader) -> ReadResult + Send + 'static,
+    decode: impl FnOnce(&[Secret], &mut StateReader, &BaselineLimits) -> ReadResult + Send + 'static,
 ) -> (StateReader, ReadResult) {
-    match list_secrets(&client, &namespace, &selector).await {
-        Ok(secrets) => read_blocking(reader, move |reader| decode(&secrets, reader)).await,
-        Err(failure) => (reader, Err(ReadFailure::Api(failure))),
+    match list_secrets(&client, &namespace, &selector, &limits).await {
+        Ok(mut secrets) => {
+            let size = secrets.iter().map(stored_size).sum();
+            let decode = move |reader: &mut StateReader| {
+                let result = decode(&secrets, reader, &limits);
+                let values = secrets.iter_mut().filter_map(|secret| secret.data.as_mut()).flatten();
+                values.for_each(|(_, value)| value.0.zeroize());
+                result
+            };
+            read_blocking(reader, &slots, size, decode).await
+        }
+        Err(failure) => (reader, Err(failure)),
     }
 }
 
-async fn list_secrets(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Secret>, ApiFailure> {
+/// The Secrets of one state, and what reading them may cost.
+pub(super) struct SecretRequest {
+    pub(super) client: Client,
+    pub(super) namespace: Box<str>,
+    pub(super) selector: String,
+    pub(super) slots: DecodeSlots,
+    pub(super) limits: BaselineLimits,
+}
+
+async fn list_secrets(
+    client: &Client,
+    namespace: &str,
+    selector: &str,
+    limits: &BaselineLimits,
+) -> Result<Vec<Secret>, ReadFailure> {
     let request = format!("list Secrets with label {selector} in namespace {namespace}");
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let mut params = ListParams::default().labels(selector).limit(PAGE_SIZE);
     let mut secrets = Vec::new();
     loop {
         let page = request_with_timeout(REQUEST_TIMEOUT, api.list(&params)).await;
-        let page = page.map_err(|error| ApiFailure::new(&error, &request))?;
+        let page = page.map_err(|error| ReadFailure::Api(ApiFailure::new(&error, &request)))?;
         secrets.extend(page.items);
+        if secrets.iter().map(stored_size).sum::<usize>() > limits.inflated_bytes / MIN_INFLATE_RATIO {
+            return Err(ReadFailure::TooLarge(limits.inflated_exceeded()));
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(secrets),
@@ -94,7 +123,12 @@ async fn list_secrets(client: &Client, namespace: &str, selector: &str) -> Resul
 }
 
 /// Decodes a state of Terraform's Kubernetes backend. `name` is that of its first Secret.
-pub(super) fn decode_state(secrets: &[Secret], name: &str, reader: &mut StateReader) -> ReadResult {
+pub(super) fn decode_state(
+    secrets: &[Secret],
+    name: &str,
+    reader: &mut StateReader,
+    limits: &BaselineLimits,
+) -> ReadResult {
     let names = secrets.iter().filter_map(|secret| secret.metadata.name.as_deref());
     let Some(state) = group_chunks(names).into_iter().find(|state| *state.name == *name) else {
         return Err(ReadFailure::NotFound);
@@ -109,12 +143,18 @@ pub(super) fn decode_state(secrets: &[Secret], name: &str, reader: &mut StateRea
         return Ok(TerraformState::default().into_baseline(written, None));
     }
     let joined = join_chunks(&chunks)?;
-    let state = reader.read(InflateReader::from_chunks(&joined, chunks.len())?)?;
+    let text = InflateReader::of_state(&**joined, joined.len() as u64, limits)?.joined_from(chunks.len());
+    let state = reader.read(text, limits)?;
     Ok(state.into_baseline(written, None))
 }
 
 /// Decodes Secrets that `drift-exporter baseline` created. `prefix` is that of their annotations.
-pub(super) fn decode_published(secrets: &[Secret], name: &str, prefix: &str) -> ReadResult {
+pub(super) fn decode_published(
+    secrets: &[Secret],
+    name: &str,
+    prefix: &str,
+    limits: &BaselineLimits,
+) -> ReadResult {
     let first = find_secret(secrets, name).ok_or(ReadFailure::NotFound)?;
     let annotation = |secret: &Secret, key: &str| {
         let annotations = secret.metadata.annotations.as_ref();
@@ -137,9 +177,14 @@ pub(super) fn decode_published(secrets: &[Secret], name: &str, prefix: &str) -> 
     let chunks: Vec<Option<&[u8]>> =
         parts.iter().map(|part| part.map(|part| value_of(part, "baseline"))).collect();
     let joined = join_chunks(&chunks)?;
-    let text = InflateReader::from_chunks(&joined, chunks.len())?.read_to_end()?;
-    let PublishedBaseline { published, key, state, .. } = PublishedBaseline::read(&text)?;
+    let text = InflateReader::of_text(&**joined, joined.len() as u64, limits)?;
+    let text = text.joined_from(chunks.len()).read_to_end()?;
+    let PublishedBaseline { published, key, state, .. } = PublishedBaseline::read(&text, limits)?;
     Ok(state.into_baseline(Some(published), Some(key)))
+}
+
+fn stored_size(secret: &Secret) -> usize {
+    secret.data.iter().flat_map(BTreeMap::values).map(|value| value.0.len()).sum()
 }
 
 fn find_secret<'a>(secrets: &'a [Secret], name: &str) -> Option<&'a Secret> {
@@ -172,6 +217,6 @@ mod tests {
     #[test]
     fn missing_chunk_is_a_torn_state() {
         assert_eq!(join_chunks(&[Some(b"a"), None]), Err(BaselineFault::Incomplete));
-        assert_eq!(join_chunks(&[Some(b"a"), Some(b"b")]), Ok(b"ab".to_vec()));
+        assert_eq!(join_chunks(&[Some(b"a"), Some(b"b")]), Ok(b"ab".to_vec().into()));
     }
 }

@@ -10,8 +10,12 @@ use super::{
     state::{TerraformState, is_kubernetes_resource, object_or_skipped},
 };
 use crate::{
-    sources::document_reader::{DecodeCache, DecodedPart},
-    types::{BaselineFault, RedactionKey},
+    sources::{
+        budget::Budget,
+        document_reader::{DecodeCache, DecodedPart},
+        inflate::ReadError,
+    },
+    types::{BaselineFault, RedactionKey, shorten},
 };
 
 /// Decodes the resources of all modules. The values of a plan are refreshed; `drift` contains those from before.
@@ -19,9 +23,9 @@ pub(super) fn decode_show(
     values: &RawValue,
     drift: Option<&RawValue>,
     key: &RedactionKey,
-    cache: &mut DecodeCache,
+    (cache, budget): (&mut DecodeCache, &mut Budget),
     state: &mut TerraformState,
-) -> Result<(), BaselineFault> {
+) -> Result<(), ReadError> {
     let values: ShowValues<'_> = serde_json::from_str(values.get()).map_err(|_| BaselineFault::Unreadable)?;
     let drift =
         drift.map_or(Ok(Vec::new()), |drift| serde_json::from_str::<Vec<DriftedResource<'_>>>(drift.get()));
@@ -40,7 +44,8 @@ pub(super) fn decode_show(
             let values = change.map_or(resource.values, |change| change.before);
             let marks = change.map_or(resource.sensitive_values, |change| change.before_sensitive);
             let inputs = [&resource.address, &resource.kind, json_text(values), json_text(marks)];
-            let decode = || decode_instance(inputs, resource.schema_version, key);
+            budget.add_object()?;
+            let decode = || decode_instance(inputs, resource.schema_version, key, budget);
             state.push(cache.get_or_decode(&inputs, decode)?);
         }
     }
@@ -49,7 +54,8 @@ pub(super) fn decode_show(
     for drifted in deleted {
         let PlannedChange { before, before_sensitive } = &drifted.change;
         let inputs = [&drifted.address, &drifted.kind, json_text(*before), json_text(*before_sensitive)];
-        state.push(decode_instance(inputs, 1, key)?);
+        budget.add_object()?;
+        state.push(decode_instance(inputs, 1, key, budget)?);
     }
     Ok(())
 }
@@ -63,11 +69,14 @@ fn decode_instance(
     [address, resource_type, values, marks]: [&str; 4],
     schema_version: u64,
     key: &RedactionKey,
-) -> Result<DecodedPart, BaselineFault> {
+    budget: &mut Budget,
+) -> Result<DecodedPart, ReadError> {
+    budget.add_json(values)?;
+    budget.add_json(marks)?;
     let unreadable = |_| BaselineFault::Unreadable;
     let marks: Value = serde_json::from_str(marks).map_err(unreadable)?;
     let instance = ResourceInstance {
-        address: address.into(),
+        address: shorten(address).into(),
         resource_type,
         schema_version,
         attributes: serde_json::from_str(values).map_err(unreadable)?,

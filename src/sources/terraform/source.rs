@@ -16,17 +16,17 @@ use tracing::{info, warn};
 
 use super::{
     files::{LockFile, StateFile, changes_objects, find_state_files, parse_lock, read_file},
-    secrets::{chunk_of, decode_published, decode_state, group_chunks, read_secrets},
+    secrets::{SecretRequest, chunk_of, decode_published, decode_state, group_chunks, read_secrets},
     state::StateReader,
 };
 use crate::{
-    config::{FileVersion, Settings, StateLocations},
+    config::{BaselineLimits, FileVersion, Settings, StateLocations},
     sources::{
-        driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
+        driver::{self, BaselineSource, DecodeSlots, ReadFailure, ReadResult, SourceContext},
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
+    types::{Authority, BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
 };
 
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
@@ -41,6 +41,7 @@ struct TerraformSource {
     client: Client,
     clock: Clock,
     settings: StateSettings,
+    slots: DecodeSlots,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,7 +157,7 @@ impl fmt::Display for StateLocation {
 impl BaselineSource for TerraformSource {
     const SOURCE: Source = Source::Terraform;
     /// States may be large.
-    const MAX_CONCURRENT_READS: usize = 1;
+    const MAX_CONCURRENT_READS: usize = 2;
 
     type Settings = StateSettings;
     type Location = StateLocation;
@@ -166,16 +167,34 @@ impl BaselineSource for TerraformSource {
 
     fn new(context: &SourceContext) -> Self {
         let settings = StateSettings::default();
-        Self { client: context.client.clone(), clock: context.clock.clone(), settings }
+        let (client, clock) = (context.client.clone(), context.clock.clone());
+        Self { client, clock, settings, slots: context.decode_slots.clone() }
+    }
+
+    fn namespace(location: &StateLocation) -> &str {
+        match location {
+            StateLocation::Backend(secret) | StateLocation::Published(secret) => &secret.namespace,
+            StateLocation::File(_) => "",
+        }
     }
 
     fn settings(settings: &Settings) -> StateSettings {
         StateSettings { locations: settings.terraform.clone(), prefix: settings.annotation_prefix.clone() }
     }
 
+    fn authority(location: &StateLocation) -> Authority {
+        match location {
+            StateLocation::Backend(secret) | StateLocation::Published(secret) => {
+                Authority::Namespace(secret.namespace.clone())
+            }
+            StateLocation::File(_) => Authority::Cluster,
+        }
+    }
+
     fn apply_settings(&mut self, settings: StateSettings, publisher: &mut Publisher<Self>) {
         publisher.retain(|location| location.is_covered_by(&self.settings, &settings));
         publisher.this_cluster = settings.locations.this_cluster;
+        publisher.trusted_namespaces.clone_from(&settings.locations.trusted_namespaces);
         self.settings = settings;
     }
 
@@ -257,14 +276,17 @@ impl BaselineSource for TerraformSource {
         location: &StateLocation,
         tracked: &TrackedBaseline<Self>,
         reader: StateReader,
+        limits: BaselineLimits,
     ) -> BoxFuture<'static, (StateReader, ReadResult)> {
-        let client = self.client.clone();
+        let (client, slots) = (self.client.clone(), self.slots.clone());
         match (location.clone(), &tracked.state.version) {
-            (StateLocation::File(path), _) => read_file(path, reader).boxed(),
+            (StateLocation::File(path), _) => read_file(path, reader, slots, limits).boxed(),
             (StateLocation::Backend(secret), Some(StateVersion::Secrets(group))) => {
                 let selector = group.selector(&state_query(), &["tfstateSecretSuffix", "tfstateWorkspace"]);
-                read_secrets(client, secret.namespace, selector, reader, move |secrets, reader| {
-                    decode_state(secrets, &secret.name, reader)
+                let namespace = secret.namespace;
+                let request = SecretRequest { client, namespace, selector, slots, limits };
+                read_secrets(request, reader, move |secrets, reader, limits| {
+                    decode_state(secrets, &secret.name, reader, limits)
                 })
                 .boxed()
             }
@@ -272,8 +294,10 @@ impl BaselineSource for TerraformSource {
                 let prefix = self.settings.prefix.clone();
                 let name_label = format!("{prefix}/baseline-name");
                 let selector = group.selector(&self.published_query(), &[&name_label]);
-                read_secrets(client, secret.namespace, selector, reader, move |secrets, _| {
-                    decode_published(secrets, &secret.name, &prefix)
+                let namespace = secret.namespace;
+                let request = SecretRequest { client, namespace, selector, slots, limits };
+                read_secrets(request, reader, move |secrets, _, limits| {
+                    decode_published(secrets, &secret.name, &prefix, limits)
                 })
                 .boxed()
             }
@@ -306,6 +330,7 @@ impl BaselineSource for TerraformSource {
                     return;
                 }
             }
+            Err(ReadFailure::TooLarge(limit)) => tracked.set_too_large(location, limit),
             Err(ReadFailure::Io(error)) => {
                 tracked.set_fault(BaselineFault::Unreadable, explain_file_error(location, &error));
             }
@@ -313,7 +338,8 @@ impl BaselineSource for TerraformSource {
         }
         tracked.mark_synced();
         if std::mem::take(&mut tracked.state.is_lock_released) {
-            let has_applied = tracked.lock.take().is_some_and(|lock| changes_objects(&lock.operation));
+            let operation = tracked.lock.take().and_then(|lock| lock.operation);
+            let has_applied = operation.is_some_and(|operation| changes_objects(&operation));
             if has_applied {
                 tracked.start_grace_period(self.clock.now());
             }
@@ -478,7 +504,6 @@ fn explain(fault: BaselineFault, location: &StateLocation) -> String {
     let (cause, action) = match fault {
         BaselineFault::Incomplete => ("a chunk is missing or of another version", rewrite),
         BaselineFault::Truncated => ("truncated", rewrite),
-        BaselineFault::TooLarge => ("exceeds the size limit", "split the state, or publish a part of it"),
         BaselineFault::Encrypted => {
             ("encrypted by OpenTofu", "publish it with \"tofu state pull | drift-exporter baseline\"")
         }
@@ -488,11 +513,13 @@ fn explain(fault: BaselineFault, location: &StateLocation) -> String {
         BaselineFault::UnsupportedVersion => {
             ("unsupported format version", "write it with Terraform 0.12 or newer")
         }
-        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed if is_published => {
-            ("not a valid published baseline", rewrite)
-        }
-        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed => {
-            ("not a valid Terraform state", rewrite)
+        BaselineFault::TooLarge
+        | BaselineFault::Unreadable
+        | BaselineFault::Foreign
+        | BaselineFault::NotDeployed => {
+            let what =
+                if is_published { "not a valid published baseline" } else { "not a valid Terraform state" };
+            (what, rewrite)
         }
     };
     format!("cannot read {location}: {cause}; {action}")

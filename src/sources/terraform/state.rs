@@ -3,7 +3,10 @@
 use std::{collections::HashSet, fmt, sync::Arc};
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer as _,
+    de::{Error as _, SeqAccess, Visitor},
+};
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -11,14 +14,18 @@ use super::{
     show,
 };
 use crate::{
+    config::BaselineLimits,
     diff::Node,
     sources::{
+        budget::Budget,
         document_reader::{DecodeCache, DecodedPart},
         driver::BaselineReader,
-        inflate::{INFLATE_LIMIT, InflateReader, ReadError},
+        inflate::{InflateReader, ReadError},
         publisher::DecodedBaseline,
     },
-    types::{BaselineFault, BaselineVersion, DeclaredObject, RedactionKey, SkipReason, SkippedResource},
+    types::{
+        BaselineFault, BaselineVersion, DeclaredObject, RedactionKey, SkipReason, SkippedResource, shorten,
+    },
     watch::json_items::{ItemSplitter, ListLayout, Part, SplitError},
 };
 
@@ -39,32 +46,43 @@ pub struct TerraformState {
     pub skipped: Vec<SkippedResource>,
 }
 
-/// Decodes a state in memory. Accepts the same formats as [`StateReader::read`], with or without gzip.
+/// Decodes a state in memory, with the default limits. Accepts the same formats as [`StateReader::read`], with or without gzip.
 pub fn decode(bytes: &[u8], key: &RedactionKey) -> Result<TerraformState, BaselineFault> {
-    Ok(StateReader::new(key.clone()).read(InflateReader::new(bytes, INFLATE_LIMIT)?)?)
+    let limits = BaselineLimits::default();
+    let text = InflateReader::of_state(bytes, bytes.len() as u64, &limits)?;
+    Ok(StateReader::new(key.clone()).read(text, &limits)?)
 }
 
 /// Decodes the versions of one state, and reuses resources that did not change.
 pub struct StateReader {
     key: RedactionKey,
     cache: DecodeCache,
+    /// The work units of the last version.
+    work: usize,
 }
 
 impl StateReader {
     /// `key` is the key of the digests that replace sensitive values.
     pub fn new(key: RedactionKey) -> Self {
-        Self { key, cache: DecodeCache::default() }
+        Self { key, cache: DecodeCache::default(), work: 0 }
     }
 
     /// Decodes one version: a state, or the output of `terraform show -json` for a state or a plan.
-    pub fn read(&mut self, text: InflateReader<'_>) -> Result<TerraformState, ReadError> {
+    pub fn read(
+        &mut self,
+        text: InflateReader<'_>,
+        limits: &BaselineLimits,
+    ) -> Result<TerraformState, ReadError> {
+        let mut budget = Budget::new(limits);
         let mut decoder = StateDecoder {
             key: &self.key,
             cache: &mut self.cache,
+            budget: &mut budget,
             header: StateHeader::default(),
             state: TerraformState::default(),
         };
-        let state = decoder.read_all(text).and_then(|()| Ok(decoder.finish()?));
+        let state = decoder.read_all(text).and_then(|()| decoder.finish());
+        self.work = budget.work();
         if state.is_ok() {
             self.cache.commit();
         } else {
@@ -82,6 +100,10 @@ impl BaselineReader for StateReader {
     fn key(&self) -> &RedactionKey {
         &self.key
     }
+
+    fn work(&self) -> usize {
+        self.work
+    }
 }
 
 /// Omits the cache, which holds declared values.
@@ -94,6 +116,7 @@ impl fmt::Debug for StateReader {
 struct StateDecoder<'a> {
     key: &'a RedactionKey,
     cache: &'a mut DecodeCache,
+    budget: &'a mut Budget,
     header: StateHeader,
     state: TerraformState,
 }
@@ -108,6 +131,8 @@ struct StateHeader {
     values: Option<Box<RawValue>>,
     prior_state: Option<PriorState>,
     resource_drift: Option<Box<RawValue>>,
+    /// The size of these members, which are held in memory.
+    bytes: usize,
 }
 
 #[derive(Deserialize)]
@@ -116,34 +141,43 @@ struct PriorState {
 }
 
 /// All other members, like outputs, are skipped and never held in memory.
-const STATE_MEMBERS: ListLayout = ListLayout {
-    list: "resources",
-    members: &[
-        "version",
-        "serial",
-        "lineage",
-        "terraform_version",
-        "encryption_version",
-        "encrypted_data",
-        "format_version",
-        "values",
-        "prior_state",
-        "resource_drift",
-    ],
-    max_bytes: 256 << 20,
-};
+fn layout(limits: &BaselineLimits) -> ListLayout {
+    ListLayout { list: "resources", members: STATE_MEMBERS, max_bytes: limits.text_bytes }
+}
+
+const STATE_MEMBERS: &[&str] = &[
+    "version",
+    "serial",
+    "lineage",
+    "terraform_version",
+    "encryption_version",
+    "encrypted_data",
+    "format_version",
+    "values",
+    "prior_state",
+    "resource_drift",
+];
 
 impl StateDecoder<'_> {
     fn read_all(&mut self, mut text: InflateReader<'_>) -> Result<(), ReadError> {
-        let mut splitter = ItemSplitter::new(STATE_MEMBERS);
+        let limits = *self.budget.limits();
+        let fault_of = |error| match error {
+            SplitError::Malformed => BaselineFault::Unreadable.into(),
+            SplitError::Truncated => BaselineFault::Truncated.into(),
+            SplitError::TooLarge(_) => ReadError::TooLarge(limits.text_exceeded()),
+        };
+        let mut splitter = ItemSplitter::new(layout(&limits));
         let mut buffer = vec![0; 1 << 16];
-        let mut decoded = Ok(());
+        let mut decoded: Result<(), ReadError> = Ok(());
         loop {
             let count = text.read(&mut buffer)?;
             if count == 0 {
                 break;
             }
             // After an error, the rest is still inflated: damaged gzip is the more accurate fault.
+            if matches!(decoded, Err(ReadError::TooLarge(_))) {
+                return decoded;
+            }
             if decoded.is_ok() {
                 let split = splitter.push(&buffer[..count], |part| {
                     if decoded.is_ok() {
@@ -154,10 +188,10 @@ impl StateDecoder<'_> {
             }
         }
         decoded?;
-        Ok(splitter.finish().map_err(fault_of)?)
+        splitter.finish().map_err(fault_of)
     }
 
-    fn decode_part(&mut self, part: Part<'_>) -> Result<(), BaselineFault> {
+    fn decode_part(&mut self, part: Part<'_>) -> Result<(), ReadError> {
         let (name, text) = match part {
             Part::Item(resource) if self.header.version.is_none_or(|version| version == FORMAT_VERSION) => {
                 return self.decode_resource(resource);
@@ -166,11 +200,15 @@ impl StateDecoder<'_> {
             Part::Member(name, text) => (name, text),
         };
         let (header, state) = (&mut self.header, &mut self.state);
+        header.bytes += text.len();
+        if header.bytes > self.budget.limits().text_bytes {
+            return Err(self.budget.limits().text_exceeded().into());
+        }
         match name {
             "version" => header.version = parse(text)?,
             "serial" => state.serial = parse::<Option<_>>(text)?.unwrap_or(0),
-            "lineage" => state.lineage = parse::<Option<_>>(text)?.unwrap_or_default(),
-            "terraform_version" => state.terraform_version = parse::<Option<_>>(text)?.unwrap_or_default(),
+            "lineage" => state.lineage = parse_short(text)?,
+            "terraform_version" => state.terraform_version = parse_short(text)?,
             "format_version" => header.is_show_output = is_set(text)?,
             "values" => header.values = parse(text)?,
             "prior_state" => header.prior_state = parse(text)?,
@@ -180,50 +218,73 @@ impl StateDecoder<'_> {
         Ok(())
     }
 
-    fn decode_resource(&mut self, text: &[u8]) -> Result<(), BaselineFault> {
+    fn decode_resource(&mut self, text: &[u8]) -> Result<(), ReadError> {
         let resource: StateResource<'_> = parse(text)?;
         let Some(instances) =
             resource.instances.filter(|_| is_kubernetes_resource(&resource.mode, &resource.kind))
         else {
             return Ok(());
         };
-        for raw in parse::<Vec<&RawValue>>(instances.get().as_bytes())? {
+        let mut decoded = Ok(());
+        let mut decode_next = |raw: &RawValue| {
+            self.budget.add_object()?;
             let module = resource.module.as_deref().unwrap_or("");
             let inputs = [module, &resource.kind, &resource.name, raw.get()];
-            let decode = || decode_instance(&resource, raw, self.key);
+            let decode = || decode_instance(&resource, raw, self.key, self.budget);
             self.state.push(self.cache.get_or_decode(&inputs, decode)?);
-        }
-        Ok(())
+            Ok(())
+        };
+        let each = EachElement(|raw: &RawValue| {
+            decoded = decode_next(raw);
+            decoded.is_ok()
+        });
+        let visited = serde_json::Deserializer::from_str(instances.get()).deserialize_seq(each);
+        decoded.and(visited.map_err(|_| BaselineFault::Unreadable.into()))
     }
 
-    fn finish(self) -> Result<TerraformState, BaselineFault> {
-        let Self { key, cache, header, mut state } = self;
+    fn finish(self) -> Result<TerraformState, ReadError> {
+        let Self { key, cache, budget, header, mut state } = self;
         if header.is_encrypted {
-            return Err(BaselineFault::Encrypted);
+            return Err(BaselineFault::Encrypted.into());
         }
         if header.is_show_output {
             let values = header.values.or(header.prior_state.and_then(|prior| prior.values));
             let values = values.ok_or(BaselineFault::Unreadable)?;
-            show::decode_show(&values, header.resource_drift.as_deref(), key, cache, &mut state)?;
+            show::decode_show(&values, header.resource_drift.as_deref(), key, (cache, budget), &mut state)?;
         } else if header.version != Some(FORMAT_VERSION) {
             let has_version = header.version.is_some();
-            return Err(if has_version {
-                BaselineFault::UnsupportedVersion
-            } else {
-                BaselineFault::Unreadable
-            });
+            let fault =
+                if has_version { BaselineFault::UnsupportedVersion } else { BaselineFault::Unreadable };
+            return Err(fault.into());
         }
         skip_duplicates(&mut state);
         Ok(state)
     }
 }
 
-fn fault_of(error: SplitError) -> BaselineFault {
-    match error {
-        SplitError::Malformed => BaselineFault::Unreadable,
-        SplitError::TooLarge(_) => BaselineFault::TooLarge,
-        SplitError::Truncated => BaselineFault::Truncated,
+/// Visits the elements of a JSON array while it is parsed, until the function returns `false`.
+struct EachElement<F>(F);
+
+impl<'de, F: FnMut(&'de RawValue) -> bool> Visitor<'de> for EachElement<F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array")
     }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
+        while let Some(element) = elements.next_element()? {
+            if !(self.0)(element) {
+                return Err(A::Error::custom("stopped"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text that identifies the state or its writer.
+fn parse_short(text: &[u8]) -> Result<Box<str>, BaselineFault> {
+    Ok(shorten(&parse::<Option<String>>(text)?.unwrap_or_default()).into())
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, BaselineFault> {
@@ -260,11 +321,10 @@ pub(super) fn object_or_skipped(instance: ResourceInstance<'_>, key: &RedactionK
     let (address, resource_type) = (instance.address.clone(), instance.resource_type);
     match declared_object(instance, key) {
         Ok(object) => DecodedPart::Object(Arc::new(object)),
-        Err(reason) => DecodedPart::SkippedResource(SkippedResource {
-            address,
-            resource_type: resource_type.into(),
-            reason,
-        }),
+        Err(reason) => {
+            let resource_type = shorten(resource_type).into();
+            DecodedPart::SkippedResource(SkippedResource { address, resource_type, reason })
+        }
     }
 }
 
@@ -302,7 +362,9 @@ fn decode_instance(
     resource: &StateResource<'_>,
     raw: &RawValue,
     key: &RedactionKey,
-) -> Result<DecodedPart, BaselineFault> {
+    budget: &mut Budget,
+) -> Result<DecodedPart, ReadError> {
+    budget.add_json(raw.get())?;
     let instance: StateInstance = parse(raw.get().as_bytes())?;
     if instance.deposed.is_some() {
         return Ok(DecodedPart::Ignored);
@@ -350,7 +412,7 @@ fn resource_address(
         // Strings are quoted, numbers are not.
         Some(index) => format!("[{index}]"),
     };
-    format!("{module}{resource_type}.{name}{index}").into()
+    shorten(&format!("{module}{resource_type}.{name}{index}")).into()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Conditions, HealthStatus, ObjectParts, parse, workloads::sum_units};
 use crate::{
-    diff::{Part, ServiceView, Text},
+    diff::{JsonPart, ServiceView, Text},
     types::{Health, LabelSet, ObjectFacts, Phase},
 };
 
@@ -59,7 +59,7 @@ fn load_balancer_health(is_waiting: bool) -> HealthStatus {
     }
 }
 
-fn load_balancer_address(status: Option<Part<'_>>) -> Option<Box<str>> {
+fn load_balancer_address(status: Option<JsonPart<'_>>) -> Option<Box<str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Status<'a> {

@@ -17,15 +17,15 @@ use serde::{
 
 use super::status::{MAX_MESSAGE_CHARS, truncate};
 use crate::{
-    diff::{Part, SpecView, Text},
+    diff::{JsonPart, SpecView, Text},
     types::{Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, is_within},
 };
 
 /// The parts of an object that have facts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectParts<'a> {
-    pub(super) spec: Option<Part<'a>>,
-    pub(super) status: Option<Part<'a>>,
+    pub(super) spec: Option<JsonPart<'a>>,
+    pub(super) status: Option<JsonPart<'a>>,
     pub(super) generation: Option<i64>,
 }
 
@@ -276,7 +276,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AnyValue<T> {
 }
 
 /// A part of an unexpected shape has no facts; the object is decoded without it.
-fn parse<'a, T: Deserialize<'a>>(part: Option<Part<'a>>) -> Option<T> {
+fn parse<'a, T: Deserialize<'a>>(part: Option<JsonPart<'a>>) -> Option<T> {
     part?.read().ok()
 }
 
@@ -305,7 +305,7 @@ impl ObjectReference<'_> {
 }
 
 /// The object whose replicas an autoscaler sets; `None` for other kinds.
-pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<Part<'_>>) -> Option<Box<ObjectKey>> {
+pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<JsonPart<'_>>) -> Option<Box<ObjectKey>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
@@ -321,7 +321,7 @@ pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<Part<'_>>) -> Op
 /// The controller of an object, else its first owner.
 pub(super) fn controller_of(
     object: &ObjectKey,
-    owner_references: Option<Part<'_>>,
+    owner_references: Option<JsonPart<'_>>,
 ) -> Option<Box<ObjectKey>> {
     let owners = parse::<Vec<ObjectReference<'_>>>(owner_references)?;
     let controller = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first())?;

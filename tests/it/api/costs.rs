@@ -64,7 +64,7 @@ async fn drift_cost_is_the_excess_over_declared_requests() {
         web["driftDetails"],
         json!([
             "Replica count mismatch: desired=1, actual=3",
-            "CPU request mismatch in container web: desired=500m, actual=1"
+            "CPU request mismatch in container web: desired=500m, actual=\"1\""
         ])
     );
     assert_eq!((&web["connectionSecret"], &web["costCurrency"]), (&json!("web-credentials"), &json!("EUR")));

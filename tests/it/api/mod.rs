@@ -57,10 +57,13 @@ async fn drifted_object_has_every_field_of_the_contract() {
     }
     cart["driftDetails"] = json!("sentences");
     cart["lastChecked"] = json!("now");
+    for forms in ["actualForms", "desiredForms"] {
+        assert_eq!(cart.as_object_mut().unwrap().remove(forms), Some(json!({})), "{forms}");
+    }
     let difference = json!({"path": "spec", "field": "hash", "expected": "a hash", "actual": "a hash",
         "expectedForm": "plain", "actualForm": "plain",
         "severity": "warning", "expectation": "unexpected", "advice": "alert_only", "actor": "kubectl",
-        "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z", "rules": ["manual-change", "hash"], "ignoredBy": null});
+        "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z", "onsetSource": "field_manager", "rules": ["manual-change", "hash"], "ignoredBy": null});
     assert_eq!(
         cart,
         json!({"deploymentId": "shop-prod", "apiVersion": "apps/v1", "kind": "Deployment", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
@@ -70,7 +73,7 @@ async fn drifted_object_has_every_field_of_the_contract() {
             "resourceUsage": {"cpuUsage": "1250m", "memoryUsage": "640Mi", "storageUsage": null, "replicas": 5, "basis": "requests"},
             "estimatedMonthlyCost": null, "driftMonthlyCost": null, "costCurrency": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
             "state": null, "declaredBy": [], "blindFields": [], "outputs": [], "job": null,
-            "differences": [difference], "ignored": [], "onset": "2026-01-02T00:00:01Z", "actor": "kubectl", "manager": "kubectl-edit",
+            "differences": [difference], "ignored": [], "untrusted": [], "onset": "2026-01-02T00:00:01Z", "onsetSource": "field_manager", "actor": "kubectl", "manager": "kubectl-edit",
             "severity": "warning", "expectation": "unexpected", "advice": "alert_only"})
     );
 }

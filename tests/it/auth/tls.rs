@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drift_exporter::server::{Auth, Peer, ServerLimits, router, serve};
+use drift_exporter::{
+    server::{Auth, Peer, ServerLimits, router, serve},
+    watch::{ClusterConnection, client_from},
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -239,6 +242,56 @@ async fn server_reloads_certificate_and_keeps_last_valid_one() {
     // A reload never turns TLS off.
     server.file.write("web.yml", "");
     assert!(server.request(&second, None, BOTH).await.is_ok());
+}
+
+#[tokio::test]
+async fn api_client_follows_rotated_ca_and_client_certificate() {
+    let (old, new) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let (server, first) = server("").await;
+    let require = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n";
+    server.file.write("ca.pem", &old.0.pem());
+    server.file.write("web.yml", &format!("{SERVER_CERTIFICATE}{require}"));
+    let user = |authority: &CertificateAuthority| {
+        let (certificate, key) = authority.sign(Vec::new());
+        server.file.write("user.pem", &certificate);
+        server.file.write("user-key.pem", &key);
+    };
+    user(&old);
+    server.file.write("server-ca.pem", &first);
+    let address = format!("https://localhost:{}", server.address.port());
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: '{address}', certificate-authority: server-ca.pem}}}}]\n\
+         users: [{{name: u, user: {{client-certificate: user.pem, client-key: user-key.pem}}}}]\n"
+    );
+    server.file.write("kubeconfig", &kubeconfig);
+    let path = server.file.path().with_file_name("kubeconfig");
+    let connection = ClusterConnection { kubeconfig: Some(path), context: None };
+    let client = client_from(&connection).await.unwrap();
+    let request = async || {
+        let request = http::Request::get("/").header("connection", "close");
+        client.send(request.body(kube::client::Body::empty()).unwrap()).await.map(|answer| answer.status())
+    };
+    assert_eq!(request().await.unwrap(), 200);
+
+    let (second, key) = certificate(&["localhost"]);
+    server.file.write("cert.pem", &second);
+    server.file.write("key.pem", &key);
+    server.file.write("ca.pem", &new.0.pem());
+    assert!(request().await.is_err(), "the server is another one for this client");
+    server.file.write("server-ca.pem", &second);
+    user(&new);
+    completes("a request with the new certificates", async {
+        while request().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    })
+    .await;
+
+    // Another server in the same file is another cluster, whose objects must not be mixed with those of this one.
+    server.file.write("kubeconfig", &kubeconfig.replace(&address, "https://localhost:1"));
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(request().await.unwrap(), 200);
 }
 
 #[tokio::test]

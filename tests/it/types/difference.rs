@@ -1,36 +1,9 @@
-//! The forms of a value: absent, null, an empty string, plain and redacted.
+//! The forms of a value: absent, null, an empty string, plain, JSON and redacted.
 
-use drift_exporter::types::{FieldClass, FieldValue, Finding, KeyedDigest, RedactionKey, ValueForm};
+use drift_exporter::types::{FieldClass, FieldValue, Finding, RedactionKey, ValueForm};
 use proptest::prelude::*;
 
-fn digest(value: &str) -> KeyedDigest {
-    RedactionKey::new([1; 32]).digest(value.as_bytes())
-}
-
-/// A text, often one that reads like another form.
-fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        Just("null".to_owned()),
-        Just("\"\"".to_owned()),
-        Just("\"null\"".to_owned()),
-        "[a-c]".prop_map(|value| digest(&value).to_string()),
-        "[a-c]".prop_map(|value| format!("[\"{}\"]", digest(&value))),
-        "[\u{0}-\u{1f}\u{7f}-\u{9f}]{1,3}",
-        "[a-c]{1,2}",
-        any::<String>(),
-    ]
-}
-
-fn value() -> impl Strategy<Value = FieldValue> {
-    prop_oneof![
-        Just(FieldValue::Absent),
-        Just(FieldValue::Null),
-        Just(FieldValue::Plain("".into())),
-        text().prop_map(|text| FieldValue::Plain(text.into())),
-        "[a-c]".prop_map(|value| FieldValue::Redacted(digest(&value))),
-        "[a-c]".prop_map(|value| FieldValue::PartlyRedacted(format!("[\"{}\"]", digest(&value)).into())),
-    ]
-}
+include!("any_value.rs");
 
 fn written(value: &FieldValue) -> (ValueForm, String) {
     (value.form(), value.text().into_owned())
@@ -40,53 +13,62 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn different_values_differ_in_findings_and_in_form_or_text(one in value(), other in value()) {
+    fn different_values_differ_in_findings_in_notation_and_in_form_or_text(one in any_value(), other in any_value()) {
         let finding = |actual: &FieldValue| Finding {
             actual: actual.clone(),
             ..Finding::new("spec.a".parse().unwrap(), FieldClass::Other, "x", "")
         };
         prop_assert_eq!(finding(&one) == finding(&other), one == other);
         prop_assert_eq!(written(&one) == written(&other), one == other);
+        prop_assert_eq!(one.notation() == other.notation(), one == other);
     }
 
     #[test]
-    fn form_and_text_read_back_as_the_value(value in value()) {
+    fn form_and_text_read_back_as_the_value(value in any_value()) {
         let (form, text) = written(&value);
         prop_assert_eq!(FieldValue::read(form, &text), value);
     }
 
     #[test]
-    fn rules_distinguish_all_values_and_never_match_redacted_ones(one in value(), other in value()) {
+    fn rules_distinguish_all_texts_and_never_match_redacted_values(one in any_value(), other in any_value()) {
         let is_redacted = one.form() == ValueForm::Redacted;
         prop_assert_eq!(one.value_digest().is_none(), is_redacted);
-        prop_assert_eq!(one.value_digest() == other.value_digest() && !is_redacted, one == other && !is_redacted);
+        let is_json = |value: &FieldValue| matches!(value, FieldValue::Json(_));
+        if !is_redacted && is_json(&one) == is_json(&other) {
+            prop_assert_eq!(one.value_digest() == other.value_digest(), one == other);
+        }
     }
 
     #[test]
-    fn redaction_hides_texts_and_keeps_them_apart(one in value(), other in value()) {
+    fn redaction_hides_texts_and_keeps_them_apart(one in any_value(), other in any_value()) {
         let key = RedactionKey::new([2; 32]);
         let (redacted, other_redacted) = (one.redacted(&key), other.redacted(&key));
         prop_assert_eq!(&redacted.redacted(&key), &redacted);
         match &one {
-            FieldValue::Plain(_) | FieldValue::PartlyRedacted(_) => prop_assert!(matches!(redacted, FieldValue::Redacted(_))),
             FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => prop_assert_eq!(&redacted, &one),
+            _ => prop_assert!(matches!(redacted, FieldValue::Redacted(_))),
         }
-        if let (FieldValue::Plain(one), FieldValue::Plain(other)) = (&one, &other) {
+        if let (FieldValue::Text(one), FieldValue::Text(other)) = (&one, &other) {
             prop_assert_eq!(redacted == other_redacted, one == other);
         }
     }
 }
 
 #[test]
-fn texts_of_values_are_stable() {
-    for (value, form, text) in [
-        (FieldValue::Absent, "absent", ""),
-        (FieldValue::Null, "null", "null"),
-        (FieldValue::Plain("".into()), "empty", "\"\""),
-        (FieldValue::non_empty("null"), "plain", "null"),
-        (FieldValue::non_empty("\"\""), "plain", "\"\""),
+fn texts_and_notations_of_values_are_stable() {
+    let text = |text: &str| FieldValue::Text(text.into());
+    for (value, form, text, notation) in [
+        (FieldValue::Absent, "absent", "", ""),
+        (FieldValue::Null, "null", "null", "null"),
+        (text(""), "empty", "\"\"", "\"\""),
+        (text("null"), "plain", "null", "\"null\""),
+        (text("\"\""), "plain", "\"\"", "\"\\\"\\\"\""),
+        (text("5"), "plain", "5", "\"5\""),
+        (text("1.27-alpine"), "plain", "1.27-alpine", "1.27-alpine"),
+        (text("500m"), "plain", "500m", "500m"),
+        (FieldValue::Json("5".into()), "json", "5", "5"),
+        (FieldValue::Json("[\"hmac:\"]".into()), "json", "[\"hmac:\"]", "[\"\\u0068mac:\"]"),
     ] {
-        assert_eq!((value.form().as_str(), &*value.text()), (form, text));
+        assert_eq!((value.form().as_str(), &*value.text(), &*value.notation()), (form, text, notation));
     }
-    assert_eq!(FieldValue::non_empty(""), FieldValue::Absent);
 }

@@ -13,26 +13,7 @@ use crate::support::objects::{HASH, decode_text, decode_tree};
 const PREFIX: &str = "tfdrift.jin.dev";
 
 /// The kinds whose facts are read, each in its own way, and a custom resource.
-const KINDS: &[(&str, &str)] = &[
-    ("apps", "Deployment"),
-    ("", "Service"),
-    ("apps", "StatefulSet"),
-    ("apps", "DaemonSet"),
-    ("apps", "ReplicaSet"),
-    ("batch", "Job"),
-    ("batch", "CronJob"),
-    ("", "Pod"),
-    ("", "PersistentVolumeClaim"),
-    ("", "PersistentVolume"),
-    ("", "Namespace"),
-    ("", "ConfigMap"),
-    ("networking.k8s.io", "Ingress"),
-    ("autoscaling", "HorizontalPodAutoscaler"),
-    ("policy", "PodDisruptionBudget"),
-    ("apiregistration.k8s.io", "APIService"),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("infra.opr8r", "SimpleResource"),
-];
+const KINDS: &[(&str, &str)] = include!("kinds_with_facts.rs");
 
 /// An object with the fields of all kinds.
 fn object() -> Value {

@@ -29,7 +29,7 @@ kinds:
 - {apiVersion: apps/v1, kind: Deployment, selector: tfdrift.jin.dev/enabled=true}
 - {apiVersion: v1, kind: Service, selector: tfdrift.jin.dev/enabled=true}
 - {apiVersion: apps/v1, kind: Deployment, namespaces: [marketing]}
-sources: {annotation: {}, terraform: {}, helm: {}, last_applied: {}}
+sources: {annotation: {}, terraform: {trusted_namespaces: [terraform]}, helm: {}, last_applied: {}}
 metrics: {labels: [team], health: true}
 rules:
 - name: known-until-the-release
@@ -41,7 +41,7 @@ rules:
 ";
 
 const BUILDS: &str = "\
-sources: {terraform: {}}
+sources: {terraform: {trusted_namespaces: [terraform]}}
 terraform_jobs: {label: example.com/workspace}
 ";
 

@@ -16,12 +16,12 @@ use serde_json::{Error, value::RawValue};
 use super::tree::Node;
 
 #[derive(Clone, Copy, Debug)]
-pub enum Part<'a> {
+pub enum JsonPart<'a> {
     Text(&'a str),
     Tree(&'a Node),
 }
 
-impl<'a> Part<'a> {
+impl<'a> JsonPart<'a> {
     /// Parses the text, or walks the tree.
     pub fn read<T: Deserialize<'a>>(self) -> Result<T, Error> {
         self.read_with(PhantomData)
@@ -57,7 +57,7 @@ impl<'a> Part<'a> {
 }
 
 /// The text of a value within a text, which is not parsed yet.
-impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonPart<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <&RawValue>::deserialize(deserializer).map(|value| Self::Text(value.get()))
     }
@@ -136,7 +136,7 @@ impl<'de> MapAccess<'de> for MemberAccess<'de> {
     }
 }
 
-/// How many bytes of JSON this thread has parsed as a [`Part`].
+/// How many bytes of JSON this thread has parsed as a [`JsonPart`].
 #[cfg(test)]
 pub(crate) mod parsed_bytes {
     use std::cell::Cell;

@@ -1,0 +1,203 @@
+//! The limits on inputs that others write, so that one of them affects no other.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::yaml::ConfigProblem;
+
+/// No real text compresses better than this; a decompression bomb does.
+pub const MAX_INFLATE_RATIO: u64 = 100;
+/// Parsers are recursive, and threads have a stack of 2 MiB.
+const MAX_DEPTH: usize = 64;
+
+/// What inputs may cost. An input that exceeds a limit is not read, and its objects are `unknown` (`too_large`); no other input
+/// is affected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "LimitsEntry")]
+pub struct Limits {
+    /// Limits of each baseline: a Terraform state, a Helm release, the manifests of one path.
+    pub baseline: BaselineLimits,
+    /// Limits of each namespace that baselines and rules are stored in. Files have none.
+    pub namespace: NamespaceLimits,
+}
+
+/// Limits of each baseline: a Terraform state, a Helm release, the manifests of one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "BaselineLimitsEntry")]
+pub struct BaselineLimits {
+    /// The text of a baseline, inflated. States are decoded while they are inflated, one resource at a time. Without it:
+    /// 134217728 (128 MiB).
+    #[schemars(range(min = 1))]
+    pub inflated_bytes: usize,
+    /// A text that is decoded as a whole: a release, one resource of a state, a file of manifests. Without it: 33554432 (32 MiB).
+    #[schemars(range(min = 1))]
+    pub text_bytes: usize,
+    /// The values in one document or resource, after aliases are expanded. A map counts as eight, because of its memory. Without
+    /// it: 500000.
+    #[schemars(range(min = 1))]
+    pub nodes: usize,
+    /// YAML and JSON documents. Without it: 50000.
+    #[schemars(range(min = 1))]
+    pub documents: usize,
+    /// Declared objects. Without it: 20000.
+    #[schemars(range(min = 1))]
+    pub objects: usize,
+    /// How deeply values are nested. Without it: 64.
+    #[schemars(range(min = 1, max = 64))]
+    pub depth: usize,
+    /// The values in all documents and resources, and the work to expand aliases: it limits the time to decode a baseline. Without
+    /// it: 2000000.
+    #[schemars(range(min = 1))]
+    pub work: usize,
+}
+
+/// Limits of each namespace that baselines and rules are stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "NamespaceLimitsEntry")]
+pub struct NamespaceLimits {
+    /// Objects that the baselines of one source in it declare together. Without it: 40000.
+    #[schemars(range(min = 1))]
+    pub claims: usize,
+    /// Series of single objects in it, in addition to `metrics.max_series`. Without it: 100000.
+    #[schemars(range(min = 1))]
+    pub series: usize,
+    /// Team rules. Without it: 200.
+    #[schemars(range(min = 1))]
+    pub rules: usize,
+    /// The text of one ConfigMap of team rules. Without it: 262144 (256 KiB).
+    #[schemars(range(min = 1))]
+    pub rule_bytes: usize,
+    /// Baselines of one source. Without it: 2000.
+    #[schemars(range(min = 1))]
+    pub baselines: usize,
+}
+
+impl Default for BaselineLimits {
+    fn default() -> Self {
+        Self {
+            inflated_bytes: 128 << 20,
+            text_bytes: 32 << 20,
+            nodes: 500_000,
+            documents: 50_000,
+            objects: 20_000,
+            depth: MAX_DEPTH,
+            work: 2_000_000,
+        }
+    }
+}
+
+impl Default for NamespaceLimits {
+    fn default() -> Self {
+        Self { claims: 40_000, series: 100_000, rules: 200, rule_bytes: 256 << 10, baselines: 2_000 }
+    }
+}
+
+/// An input exceeds a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitExceeded {
+    #[error("it has more than {max} {unit}; make it smaller, or raise {setting}")]
+    Setting { max: usize, unit: &'static str, setting: &'static str },
+    #[error(
+        "it inflates to more than {MAX_INFLATE_RATIO} times its size, like a decompression bomb; write it again"
+    )]
+    InflateRatio,
+}
+
+impl BaselineLimits {
+    /// For input of the user who runs a command.
+    pub const fn of_command() -> Self {
+        Self {
+            inflated_bytes: 256 << 20,
+            text_bytes: 256 << 20,
+            nodes: 10_000_000,
+            documents: usize::MAX,
+            objects: usize::MAX,
+            depth: MAX_DEPTH,
+            work: 10_000_000,
+        }
+    }
+
+    pub const fn inflated_exceeded(&self) -> LimitExceeded {
+        exceeded(self.inflated_bytes, "bytes when inflated", "limits.baseline.inflated_bytes")
+    }
+
+    pub const fn text_exceeded(&self) -> LimitExceeded {
+        exceeded(self.text_bytes, "bytes of text in one part", "limits.baseline.text_bytes")
+    }
+
+    pub const fn nodes_exceeded(&self) -> LimitExceeded {
+        exceeded(self.nodes, "values in one document or resource", "limits.baseline.nodes")
+    }
+
+    pub const fn documents_exceeded(&self) -> LimitExceeded {
+        exceeded(self.documents, "documents", "limits.baseline.documents")
+    }
+
+    pub const fn objects_exceeded(&self) -> LimitExceeded {
+        exceeded(self.objects, "objects", "limits.baseline.objects")
+    }
+
+    pub const fn depth_exceeded(&self) -> LimitExceeded {
+        exceeded(self.depth, "levels of nesting", "limits.baseline.depth")
+    }
+
+    pub const fn work_exceeded(&self) -> LimitExceeded {
+        exceeded(self.work, "values with expanded aliases", "limits.baseline.work")
+    }
+}
+
+impl NamespaceLimits {
+    pub const fn claims_exceeded(&self) -> LimitExceeded {
+        let unit = "objects together with the other baselines of its namespace";
+        exceeded(self.claims, unit, "limits.namespace.claims")
+    }
+
+    pub const fn baselines_exceeded(&self) -> LimitExceeded {
+        exceeded(self.baselines, "baselines beside it in its namespace", "limits.namespace.baselines")
+    }
+
+    pub const fn rules_exceeded(&self) -> LimitExceeded {
+        let unit = "rules together with the other ConfigMaps of its namespace";
+        exceeded(self.rules, unit, "limits.namespace.rules")
+    }
+
+    pub const fn rule_bytes_exceeded(&self) -> LimitExceeded {
+        exceeded(self.rule_bytes, "bytes of rules", "limits.namespace.rule_bytes")
+    }
+}
+
+const fn exceeded(max: usize, unit: &'static str, setting: &'static str) -> LimitExceeded {
+    LimitExceeded::Setting { max, unit, setting }
+}
+
+impl Limits {
+    pub(super) fn check(&self, problems: &mut Vec<ConfigProblem>) {
+        let Self { baseline, namespace } = self;
+        for (key, limit) in [
+            ("baseline.inflated_bytes", baseline.inflated_bytes),
+            ("baseline.text_bytes", baseline.text_bytes),
+            ("baseline.nodes", baseline.nodes),
+            ("baseline.documents", baseline.documents),
+            ("baseline.objects", baseline.objects),
+            ("baseline.depth", baseline.depth),
+            ("baseline.work", baseline.work),
+            ("namespace.claims", namespace.claims),
+            ("namespace.series", namespace.series),
+            ("namespace.rules", namespace.rules),
+            ("namespace.rule_bytes", namespace.rule_bytes),
+            ("namespace.baselines", namespace.baselines),
+        ] {
+            if limit == 0 {
+                let message = "0 would reject every input; want at least 1";
+                problems.push(ConfigProblem::at(&format!("limits.{key}"), message));
+            }
+        }
+        if baseline.depth > MAX_DEPTH {
+            let message = format!("{} is too deep; want at most {MAX_DEPTH}", baseline.depth);
+            problems.push(ConfigProblem::at("limits.baseline.depth", message));
+        }
+    }
+}

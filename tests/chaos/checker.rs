@@ -1,0 +1,381 @@
+//! Compares every scrape with the truth: the objects as the test wrote them, and when.
+//!
+//! While the exporter reports a watch as up, a change must be visible after `lag`. While it reports it as down, each
+//! series must have a value that was true at some time since the watch was last up, and no series of an object that
+//! existed all the time may be absent.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU16, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    report::{Bound, Counts},
+    support::http_client,
+};
+
+const EXAMPLES: usize = 5;
+
+/// The object and the source of one series.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Claim {
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) source: String,
+}
+
+impl Claim {
+    pub(crate) fn new(kind: &str, namespace: &str, name: &str, source: &str) -> Self {
+        let [kind, namespace, name, source] = [kind, namespace, name, source].map(str::to_owned);
+        Self { kind, namespace, name, source }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Live {
+    Absent,
+    InSync,
+    Drifted,
+}
+
+/// A time in which an object had a state. While a write is under way, the old and the new period overlap.
+#[derive(Clone, Debug)]
+struct Period {
+    live: Live,
+    from: Instant,
+    until: Option<Instant>,
+}
+
+/// The states of all objects over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Truth(BTreeMap<Claim, Vec<Period>>);
+
+impl Truth {
+    /// Begins a write that leads to this state.
+    pub(crate) fn begin(&mut self, claim: &Claim, live: Live) {
+        let from = Instant::now();
+        self.0.entry(claim.clone()).or_default().push(Period { live, from, until: None });
+    }
+
+    /// The write has ended.
+    pub(crate) fn end(&mut self, claim: &Claim) {
+        let periods = self.0.get_mut(claim).expect("the write has begun");
+        let before = periods.len() - 1;
+        let open = periods[..before].iter_mut().filter(|period| period.until.is_none());
+        open.for_each(|period| period.until = Some(Instant::now()));
+    }
+
+    /// All objects have the state again that they had then, as after a restored backup.
+    pub(crate) fn restore(&mut self, backup: &BTreeMap<Claim, Live>) {
+        let claims: Vec<Claim> = self.0.keys().cloned().collect();
+        for claim in &claims {
+            self.begin(claim, backup.get(claim).copied().unwrap_or(Live::Absent));
+            self.end(claim);
+        }
+    }
+
+    pub(crate) fn current(&self) -> BTreeMap<Claim, Live> {
+        self.0.keys().map(|claim| (claim.clone(), self.newest(claim))).collect()
+    }
+
+    /// The newest state of an object.
+    pub(crate) fn newest(&self, claim: &Claim) -> Live {
+        self.0.get(claim).and_then(|periods| periods.last()).map_or(Live::Absent, |period| period.live)
+    }
+
+    /// The states within a time. An object that was never written was always absent.
+    fn states(&self, claim: &Claim, from: Instant, to: Instant) -> Vec<Live> {
+        let Some(periods) = self.0.get(claim) else { return vec![Live::Absent] };
+        let within = |period: &&Period| period.from <= to && period.until.is_none_or(|until| until >= from);
+        let mut states: Vec<Live> = periods.iter().filter(within).map(|period| period.live).collect();
+        if periods.first().is_some_and(|first| first.from >= from) {
+            states.push(Live::Absent);
+        }
+        states
+    }
+}
+
+/// The part of a page that the checker reads.
+#[derive(Debug, Default)]
+struct Page {
+    drifted: HashMap<Claim, bool>,
+    /// The kinds whose watches are all up.
+    up: HashMap<String, bool>,
+    /// Objects whose verdict is `unknown`, by kind and namespace.
+    unknown: HashMap<(String, String), f64>,
+}
+
+impl Page {
+    fn parse(text: &str) -> Self {
+        let mut page = Self::default();
+        for line in text.lines() {
+            let Some((name, rest)) = line.split_once('{') else { continue };
+            let Some((labels, value)) = rest.rsplit_once("} ") else { continue };
+            let label = |name: &str| {
+                let labels = format!(",{labels}");
+                let start = labels.find(&format!(",{name}=\"")).map(|at| at + name.len() + 3);
+                start
+                    .and_then(|start| labels[start..].split('"').next().map(str::to_owned))
+                    .unwrap_or_default()
+            };
+            let value: f64 = value.parse().unwrap_or(f64::NAN);
+            match name {
+                "drift_resource_drifted" => {
+                    let claim =
+                        Claim::new(&label("kind"), &label("namespace"), &label("name"), &label("source"));
+                    page.drifted.insert(claim, value > 0.5);
+                }
+                "drift_watch_stream_up" => {
+                    *page.up.entry(label("kind")).or_insert(true) &= value > 0.5;
+                }
+                "drift_resources" if label("verdict") == "unknown" => {
+                    *page.unknown.entry((label("kind"), label("namespace"))).or_default() += value;
+                }
+                _ => {}
+            }
+        }
+        page
+    }
+
+    fn is_up(&self, kind: &str) -> bool {
+        self.up.get(kind).copied().unwrap_or(false)
+    }
+
+    fn live(&self, claim: &Claim) -> Live {
+        match self.drifted.get(claim) {
+            None => Live::Absent,
+            Some(false) => Live::InSync,
+            Some(true) => Live::Drifted,
+        }
+    }
+}
+
+/// What the checker expects beside the truth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expectations {
+    /// The time in which a change must be visible while the watch is up.
+    pub(crate) lag: Duration,
+    /// The time between two scrapes.
+    pub(crate) interval: Duration,
+    /// A namespace that the checker does not look at, because a tenant writes there.
+    pub(crate) ignored_namespace: &'static str,
+    /// Whether `unknown` is as bad as a wrong value while the watch is up.
+    pub(crate) unknown_is_wrong: bool,
+}
+
+impl Default for Expectations {
+    fn default() -> Self {
+        Self {
+            lag: Duration::from_secs(5),
+            interval: Duration::from_millis(50),
+            ignored_namespace: "tenant",
+            unknown_is_wrong: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Findings {
+    counts: Counts,
+    notes: Vec<String>,
+    latencies: Vec<Duration>,
+    /// When each kind and namespace was last reported as up to date.
+    up_to_date: HashMap<(String, String), Instant>,
+    /// Since when each kind and namespace has had `unknown` objects.
+    unknown: HashMap<(String, String), Instant>,
+}
+
+/// Scrapes until it is stopped.
+pub(crate) struct Checker {
+    pub(crate) truth: Arc<Mutex<Truth>>,
+    expectations: Expectations,
+    port: Arc<AtomicU16>,
+    findings: Arc<Mutex<Findings>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checker {
+    pub(crate) fn new(truth: Arc<Mutex<Truth>>, expectations: Expectations) -> Self {
+        Self {
+            truth,
+            expectations,
+            port: Arc::default(),
+            findings: Arc::default(),
+            stop: Arc::default(),
+            thread: None,
+        }
+    }
+
+    /// A checker of another exporter on the same objects, not yet running.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.truth.clone(), self.expectations)
+    }
+
+    /// Checks single scrapes of this port from now on.
+    pub(crate) fn set_port(&self, port: u16) {
+        self.port.store(port, Ordering::Relaxed);
+    }
+
+    /// Scrapes in the background.
+    pub(crate) fn run(&mut self) {
+        let (truth, findings, port, stop) =
+            (self.truth.clone(), self.findings.clone(), self.port.clone(), self.stop.clone());
+        let expectations = self.expectations;
+        self.thread = Some(std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                check_scrape(port.load(Ordering::Relaxed), &truth, &findings, &expectations);
+                std::thread::sleep(expectations.interval);
+            }
+        }));
+    }
+
+    /// Checks one scrape.
+    pub(crate) fn check_now(&self) {
+        let port = self.port.load(Ordering::Relaxed);
+        check_scrape(port, &self.truth, &self.findings, &self.expectations);
+    }
+
+    /// Waits until a scrape shows exactly the truth, with all watches up; the bound counts from `since`.
+    pub(crate) fn converged(&self, since: Instant, limit: Duration) -> Bound {
+        // Beyond the limit, for a figure of how much too slow it was.
+        while since.elapsed() < limit * 2 {
+            if self.shows_the_truth() {
+                return Bound::time("converged", since.elapsed(), limit);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Bound::time("converged", since.elapsed(), limit)
+    }
+
+    fn shows_the_truth(&self) -> bool {
+        let Some(page) = http_client::get(self.port.load(Ordering::Relaxed), "/metrics", &[]) else {
+            return false;
+        };
+        let (page, truth) = (Page::parse(&page.text()), self.truth.lock().unwrap().current());
+        let differs = |(claim, live): (&Claim, &Live)| page.live(claim) != *live || !page.is_up(&claim.kind);
+        if truth.iter().any(differs) {
+            return false;
+        }
+        let groups = truth.into_keys().map(|claim| ((claim.kind, claim.namespace), Instant::now()));
+        self.findings.lock().unwrap().up_to_date.extend(groups);
+        true
+    }
+
+    /// The 99th percentile of the scrapes since the last call.
+    pub(crate) fn take_p99(&self) -> Duration {
+        percentile_99(std::mem::take(&mut self.findings.lock().unwrap().latencies))
+    }
+
+    /// Stops, and returns what it found.
+    pub(crate) fn finish(mut self) -> (Counts, Vec<String>) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the checker does not panic");
+        }
+        let findings = std::mem::take(&mut *self.findings.lock().unwrap());
+        (findings.counts, findings.notes)
+    }
+}
+
+impl Drop for Checker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn percentile_99(mut latencies: Vec<Duration>) -> Duration {
+    latencies.sort_unstable();
+    let index = (latencies.len() * 99).div_ceil(100).saturating_sub(1);
+    latencies.get(index).copied().unwrap_or_default()
+}
+
+fn check_scrape(port: u16, truth: &Mutex<Truth>, findings: &Mutex<Findings>, expectations: &Expectations) {
+    let started = Instant::now();
+    let response = http_client::get(port, "/metrics", &[]).filter(|response| response.status == 200);
+    let ended = Instant::now();
+    let truth = truth.lock().unwrap().clone();
+    let mut findings = findings.lock().unwrap();
+    findings.latencies.push(ended - started);
+    findings.counts.scrapes += 1;
+    match response {
+        Some(response) => {
+            findings.check(&Page::parse(&response.text()), &truth, expectations, (started, ended));
+        }
+        None => findings.counts.missing += 1,
+    }
+}
+
+impl Findings {
+    fn check(
+        &mut self,
+        page: &Page,
+        truth: &Truth,
+        expectations: &Expectations,
+        (started, ended): (Instant, Instant),
+    ) {
+        let (mut absent, mut ghosts, mut wrong, mut required) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for claim in truth.0.keys() {
+            let (from, is_lost) = self.window(page, claim, expectations, started);
+            let states = truth.states(claim, from, ended);
+            required += usize::from(!states.contains(&Live::Absent));
+            match page.live(claim) {
+                live if states.contains(&live) && !is_lost => {}
+                Live::Absent if !states.contains(&Live::Absent) => absent.push(claim),
+                live if live != Live::Absent && states.iter().all(|live| *live == Live::Absent) => {
+                    ghosts.push(claim);
+                }
+                _ => wrong.push(claim),
+            }
+        }
+        let is_foreign = |claim: &&Claim| {
+            claim.namespace != expectations.ignored_namespace && !truth.0.contains_key(claim)
+        };
+        ghosts.extend(page.drifted.keys().filter(is_foreign));
+        match absent.len() {
+            0 => {}
+            count if count == required => self.counts.missing += 1,
+            _ => self.counts.partial += 1,
+        }
+        self.counts.ghost += usize::from(!ghosts.is_empty());
+        self.counts.wrong += usize::from(!wrong.is_empty());
+        for (what, claims) in [("absent", absent), ("ghost", ghosts), ("wrong", wrong)] {
+            if let Some(Claim { kind, namespace, name, source }) = claims.first()
+                && self.notes.len() < EXAMPLES
+            {
+                let more = claims.len() - 1;
+                self.notes.push(format!("{what}: {kind} {namespace}/{name} ({source}) and {more} more"));
+            }
+        }
+    }
+
+    /// From when on the states of an object may be shown, and whether its verdict has been `unknown` for too long.
+    fn window(
+        &mut self,
+        page: &Page,
+        claim: &Claim,
+        expectations: &Expectations,
+        started: Instant,
+    ) -> (Instant, bool) {
+        let before = |time: Instant| time.checked_sub(expectations.lag).unwrap_or(time);
+        let group = (claim.kind.clone(), claim.namespace.clone());
+        let has_unknown = page.unknown.get(&group).is_some_and(|objects| *objects > 0.0);
+        let is_lost = has_unknown
+            && expectations.unknown_is_wrong
+            && *self.unknown.entry(group.clone()).or_insert(started) < before(started);
+        if !has_unknown {
+            self.unknown.remove(&group);
+        }
+        if page.is_up(&claim.kind) && (!has_unknown || expectations.unknown_is_wrong) {
+            self.up_to_date.insert(group, started);
+            return (before(started), is_lost);
+        }
+        (before(self.up_to_date.get(&group).copied().unwrap_or(started)), is_lost)
+    }
+}

@@ -1,0 +1,388 @@
+//! An API server, a proxy in front of it, an exporter, and a checker that knows what was written.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use drift_exporter::types::Kind;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+use crate::{
+    checker::{Checker, Claim, Expectations, Live},
+    proxy::{Proxy, Upstream},
+    report::{Bound, Outcome},
+    support::{
+        api_server::ApiServer, cluster::Cluster, exporter::Exporter, live_objects, objects,
+        process::free_port, wait::eventually,
+    },
+};
+
+pub(crate) const NAMESPACE: &str = "shop";
+
+/// How a world differs from the default one.
+#[derive(Clone)]
+pub(crate) struct Options<'a> {
+    /// The build of the exporter.
+    pub(crate) program: &'a Path,
+    pub(crate) flags: Vec<String>,
+    pub(crate) deployments: usize,
+    pub(crate) services: usize,
+    pub(crate) expectations: Expectations,
+    /// The server side of TLS at the proxy.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+}
+
+impl<'a> Options<'a> {
+    pub(crate) fn new(program: &'a Path) -> Self {
+        Self {
+            program,
+            flags: Vec::new(),
+            deployments: 24,
+            services: 8,
+            expectations: Expectations::default(),
+            tls: None,
+        }
+    }
+
+    pub(crate) fn with_lag(mut self, seconds: u64) -> Self {
+        self.expectations.lag = Duration::from_secs(seconds);
+        self
+    }
+
+    pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
+        self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+}
+
+pub(crate) enum Server {
+    Fake(ApiServer),
+    Real(Box<Cluster>, Client),
+}
+
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) proxy: Proxy,
+    pub(crate) exporter: Option<Exporter>,
+    pub(crate) checker: Checker,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) health_port: u16,
+    pub(crate) program: PathBuf,
+    pub(crate) flags: Vec<String>,
+    claims: Vec<Claim>,
+    random: fastrand::Rng,
+    folder: TempDir,
+    /// Dropped last, with the servers that run on it.
+    _runtime: Runtime,
+}
+
+impl World {
+    /// A fake API server with objects. The exporter is not started.
+    pub(crate) fn fake(options: Options<'_>) -> Self {
+        let api = ApiServer::with_source_kinds();
+        let runtime = runtime();
+        let listener =
+            runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        runtime.spawn(api.clone().serve_http(listener));
+        Self::new(Server::Fake(api), runtime, Upstream { port, tls: None }, options)
+    }
+
+    /// A real API server with objects. The exporter is not started.
+    pub(crate) fn real(options: Options<'_>) -> Self {
+        let (cluster, runtime) = (Cluster::start(), runtime());
+        let client = cluster.client();
+        cluster.block_on(async {
+            objects::grant(&client, "drift-exporter", objects::read_only_rules()).await;
+            objects::create_namespace(&client, NAMESPACE).await;
+        });
+        let mut authorities = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(cluster.certificate()).expect("a certificate") {
+            authorities.add(certificate.expect("a certificate")).expect("a certificate");
+        }
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("TLS 1.2 and 1.3")
+            .with_root_certificates(authorities)
+            .with_no_client_auth();
+        let upstream = Upstream { port: cluster.port(), tls: Some(Arc::new(tls)) };
+        Self::new(Server::Real(Box::new(cluster), client), runtime, upstream, options)
+    }
+
+    fn new(server: Server, runtime: Runtime, upstream: Upstream, options: Options<'_>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let proxy = Proxy::start(&runtime, upstream, options.tls);
+        let kubeconfig = folder.path().join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_text(scheme, proxy.port, "", "token: exporter-token"))
+            .expect("the kubeconfig can be written");
+        let health_port = free_port();
+        let mut flags = vec!["--web.health-address".to_owned(), format!("127.0.0.1:{health_port}")];
+        flags.extend(options.flags);
+        let claim = |kind: &'static str| {
+            move |index| {
+                Claim::new(kind, NAMESPACE, &format!("{}-{index}", kind.to_lowercase()), "annotation")
+            }
+        };
+        let deployments = (0..options.deployments).map(claim("Deployment"));
+        let claims: Vec<Claim> = deployments.chain((0..options.services).map(claim("Service"))).collect();
+        let world = Self {
+            server,
+            proxy,
+            exporter: None,
+            checker: Checker::new(Arc::default(), options.expectations),
+            kubeconfig,
+            health_port,
+            program: options.program.to_owned(),
+            flags,
+            claims,
+            random: fastrand::Rng::with_seed(20),
+            folder,
+            _runtime: runtime,
+        };
+        for (index, claim) in world.claims.iter().enumerate() {
+            world.write(claim, Live::InSync);
+            if index % 3 == 0 {
+                world.write(claim, Live::Drifted);
+            }
+        }
+        world
+    }
+
+    /// Starts the exporter, waits until it shows the truth, and begins to scrape.
+    pub(crate) fn started(mut self) -> Self {
+        self.restart();
+        self
+    }
+
+    /// As [`World::started`], after the checker of another row has ended.
+    pub(crate) fn restart(&mut self) {
+        self.start_exporter();
+        self.settle();
+        self.checker.run();
+    }
+
+    /// Waits until the exporter shows the truth.
+    pub(crate) fn settle(&self) {
+        let started = Instant::now();
+        let bound = self.checker.converged(started, Duration::from_secs(60));
+        assert!(started.elapsed() < Duration::from_secs(120), "{bound}: {}", self.exporter().logged());
+    }
+
+    /// Starts the exporter and waits until it is ready.
+    pub(crate) fn start_exporter(&mut self) {
+        let program = self.program.clone();
+        self.start_command(&mut Command::new(program));
+        self.wait_ready();
+    }
+
+    /// Starts the exporter with a prepared command.
+    pub(crate) fn start_command(&mut self, command: &mut Command) {
+        self.exporter = None;
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        let exporter = Exporter::start_command(command, &self.kubeconfig, self.folder.path(), &flags);
+        self.checker.set_port(exporter.port);
+        self.exporter = Some(exporter);
+    }
+
+    pub(crate) fn wait_ready(&mut self) {
+        let exporter = self.exporter.as_mut().expect("it was started");
+        eventually("the exporter is ready", || {
+            assert!(!exporter.running.has_ended(), "{}", exporter.logged());
+            (exporter.get("/readyz")?.status == 200).then_some(())
+        });
+    }
+
+    pub(crate) fn exporter(&self) -> &Exporter {
+        self.exporter.as_ref().expect("it was started")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn api(&self) -> &ApiServer {
+        match &self.server {
+            Server::Fake(api) => api,
+            Server::Real(..) => unreachable!("the row needs the fake API server"),
+        }
+    }
+
+    pub(crate) fn cluster(&mut self) -> &mut Cluster {
+        match &mut self.server {
+            Server::Real(cluster, _) => cluster,
+            Server::Fake(_) => unreachable!("the row needs the real API server"),
+        }
+    }
+
+    /// The objects of the world.
+    pub(crate) fn claims(&self) -> &[Claim] {
+        &self.claims
+    }
+
+    /// Writes an object, and records it as the truth.
+    pub(crate) fn write(&self, claim: &Claim, live: Live) {
+        let before = self.checker.truth.lock().unwrap().newest(claim);
+        self.checker.truth.lock().unwrap().begin(claim, live);
+        match &self.server {
+            Server::Fake(api) => write_fake(api, claim, live),
+            Server::Real(cluster, client) => {
+                let exists = before != Live::Absent;
+                cluster.block_on(write_real(client, claim, live, exists));
+            }
+        }
+        self.checker.truth.lock().unwrap().end(claim);
+    }
+
+    /// Makes random changes: objects drift, are reverted, deleted and created. Every second object is never deleted.
+    pub(crate) fn churn(&mut self, changes: usize) {
+        for _ in 0..changes {
+            let index = self.random.usize(0..self.claims.len());
+            let claim = self.claims[index].clone();
+            let live = self.checker.truth.lock().unwrap().newest(&claim);
+            let next = match (live, self.random.u8(0..10)) {
+                (Live::InSync | Live::Drifted, 0..3) if index % 2 == 1 => Live::Absent,
+                (Live::InSync, _) => Live::Drifted,
+                (Live::Absent | Live::Drifted, _) => Live::InSync,
+            };
+            self.write(&claim, next);
+        }
+    }
+
+    /// Makes a few changes every second.
+    pub(crate) fn churn_for(&mut self, time: Duration) {
+        let started = Instant::now();
+        while started.elapsed() < time {
+            self.churn(3);
+            std::thread::sleep(Duration::from_secs(1).min(time));
+        }
+    }
+
+    /// Waits until the exporter shows the truth. The bound counts from now.
+    pub(crate) fn converged(&self, seconds: u64) -> Bound {
+        self.checker.converged(Instant::now(), Duration::from_secs(seconds))
+    }
+
+    /// The time until all watches of a kind are reported as down.
+    pub(crate) fn reported_down(&self, kind: &str, limit: Duration) -> Bound {
+        let started = Instant::now();
+        let is_down = || {
+            let page = self.exporter().metrics();
+            let mut lines = page.lines().filter(|line| line.starts_with("drift_watch_stream_up{"));
+            lines.any(|line| line.contains(&format!("kind=\"{kind}\"")) && line.ends_with(" 0"))
+        };
+        while started.elapsed() < limit * 2 && !is_down() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Bound::time("reported down", started.elapsed(), limit)
+    }
+
+    /// A field of `/proc/…/status` of the exporter, in KiB.
+    pub(crate) fn memory_kib(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.exporter().running.pid()))
+            .expect("the exporter runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field exists");
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// The CPU time of the exporter so far.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.exporter().sample("process_cpu_seconds_total", &[]).expect("the exporter reports it")
+    }
+
+    /// Measures the peak memory from now on; returns the current one, in KiB.
+    pub(crate) fn reset_peak(&self) -> u64 {
+        let path = format!("/proc/{}/clear_refs", self.exporter().running.pid());
+        fs::write(path, "5").expect("the peak can be reset");
+        self.memory_kib("VmRSS")
+    }
+
+    /// Ends the checker with its findings and these bounds.
+    pub(crate) fn outcome(&mut self, bounds: Vec<Bound>) -> Outcome {
+        let next = self.checker.another();
+        let (counts, notes) = std::mem::replace(&mut self.checker, next).finish();
+        Outcome { counts, bounds, notes, skipped: None }
+    }
+}
+
+fn runtime() -> Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime")
+}
+
+/// A kubeconfig; `cluster` and `user` are more members of them.
+pub(crate) fn kubeconfig_text(scheme: &str, port: u16, cluster: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: chaos\n\
+         clusters: [{{name: chaos, cluster: {{server: '{scheme}://127.0.0.1:{port}'{cluster}}}}}]\n\
+         contexts: [{{name: chaos, context: {{cluster: chaos, user: exporter}}}}]\n\
+         users: [{{name: exporter, user: {{{user}}}}}]\n"
+    )
+}
+
+/// An object of the fake API server.
+pub(crate) fn object(claim: &Claim, live: Live) -> Value {
+    let mut object = if claim.kind == "Service" {
+        live_objects::service(&claim.name)
+    } else {
+        live_objects::deployment(&claim.name)
+    };
+    object["metadata"]["namespace"] = claim.namespace.as_str().into();
+    match (live, claim.kind.as_str()) {
+        (Live::Drifted, "Service") => object["spec"]["ports"][0]["port"] = json!(81),
+        (Live::Drifted, _) => object = live_objects::edited(object, 1),
+        (Live::InSync | Live::Absent, _) => {}
+    }
+    object
+}
+
+fn plural(claim: &Claim) -> &'static str {
+    if claim.kind == "Service" { "services" } else { "deployments" }
+}
+
+fn write_fake(api: &ApiServer, claim: &Claim, live: Live) {
+    match live {
+        Live::Absent => api.delete(plural(claim), &claim.namespace, &claim.name),
+        Live::InSync | Live::Drifted => api.put(plural(claim), object(claim, live)),
+    }
+}
+
+async fn write_real(client: &Client, claim: &Claim, live: Live, exists: bool) {
+    let Claim { kind, namespace, name, .. } = claim;
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let (replicas, port) = if live == Live::Drifted { (5, 81) } else { (2, 80) };
+    let is_service = kind == "Service";
+    match (live, exists) {
+        (Live::Absent, _) if is_service => objects::delete(&services, name).await,
+        (Live::Absent, _) => objects::delete(&deployments, name).await,
+        (_, false) if is_service => {
+            objects::create_with_hash(client, &Kind::service(), &objects::service(namespace, name)).await;
+        }
+        (_, false) => {
+            objects::create_with_hash(client, &Kind::deployment(), &objects::deployment(namespace, name))
+                .await;
+        }
+        (_, true) if is_service => {
+            let ports = json!([{"name": "http", "port": port, "targetPort": 8080}]);
+            objects::patch(&services, name, "kubectl-edit", json!({"spec": {"ports": ports}})).await;
+        }
+        (_, true) => {
+            objects::patch(&deployments, name, "kubectl-edit", json!({"spec": {"replicas": replicas}})).await;
+        }
+    }
+}

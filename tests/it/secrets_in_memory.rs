@@ -1,0 +1,141 @@
+//! Plain values of Secrets in the memory of the exporter's process.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "the test writes to a cluster, which the exporter must not, and prints what it measured"
+)]
+
+use std::{collections::BTreeMap, fs, io::Write as _, iter, process::Command, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::GzEncoder};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Namespace, Secret},
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::json;
+
+use crate::support::{embedded::Embedded, exporter::Exporter, memory::memory_of};
+
+const SECRETS: usize = 40;
+const ZEROS: [u8; 4096] = [0; 4096];
+
+fn secret(at: usize, value: &str) -> Secret {
+    let annotations = [("meta.helm.sh/release-name", "web"), ("meta.helm.sh/release-namespace", "default")];
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(format!("secret-{at}")),
+            annotations: Some(annotations.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+            ..ObjectMeta::default()
+        },
+        data: Some([("password".to_owned(), ByteString(value.as_bytes().to_vec()))].into()),
+        ..Secret::default()
+    }
+}
+
+/// A stored release that declares these Secrets.
+fn release(secrets: &[Secret]) -> Secret {
+    let documents = secrets.iter().map(|secret| format!("---\n# Source: web/s.yaml\n{}\n", json!(secret)));
+    let text = json!({"name": "web", "namespace": "default", "version": 1, "manifest": documents.collect::<String>(),
+        "info": {"status": "deployed"}, "chart": {"metadata": {"name": "web", "version": "1.0.0"}}});
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.to_string().as_bytes()).unwrap();
+    let packed = STANDARD.encode(encoder.finish().unwrap());
+    let labels = [("owner", "helm"), ("name", "web"), ("status", "deployed"), ("version", "1")];
+    let labels: BTreeMap<_, _> = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let name = Some("sh.helm.release.v1.web.v1".to_owned());
+    Secret {
+        metadata: ObjectMeta { name, labels: Some(labels), ..ObjectMeta::default() },
+        data: Some([("release".to_owned(), ByteString(packed.into_bytes()))].into()),
+        type_: Some("helm.sh/release.v1".to_owned()),
+        ..Secret::default()
+    }
+}
+
+/// The memory of a process without pages that it never wrote.
+fn written_memory(pid: u32) -> Vec<u8> {
+    let mut written = Vec::new();
+    for page in memory_of(pid).iter().flat_map(|part| part.chunks(ZEROS.len())) {
+        if page != &ZEROS[..page.len()] {
+            written.extend_from_slice(page);
+        }
+    }
+    written
+}
+
+/// How many of the values are in memory, as they are or in base64.
+fn found(memory: &[u8], values: &[String]) -> usize {
+    let has = |form: &[u8]| memchr::memmem::find(memory, form).is_some();
+    let is_found = |value: &&String| has(value.as_bytes()) || has(STANDARD.encode(value).as_bytes());
+    values.iter().filter(is_found).count()
+}
+
+/// How many values of the first version, and of the second, stay in memory.
+async fn left_in_memory(environment: &[(&str, &str)]) -> [usize; 2] {
+    let values = || -> Vec<String> {
+        let value = || iter::repeat_with(fastrand::alphanumeric).take(24).collect();
+        iter::repeat_with(value).take(SECRETS).collect()
+    };
+    let (first, second) = (values(), values());
+    let secrets = |values: &[String]| -> Vec<Secret> {
+        values.iter().enumerate().map(|(at, value)| secret(at, value)).collect()
+    };
+    let cluster = Embedded::start().await;
+    let name = Some("default".to_owned());
+    let namespace =
+        Namespace { metadata: ObjectMeta { name, ..ObjectMeta::default() }, ..Namespace::default() };
+    Api::all(cluster.client()).create(&PostParams::default(), &namespace).await.unwrap();
+    let api: Api<Secret> = Api::namespaced(cluster.client(), "default");
+    for secret in secrets(&first).iter().chain([&release(&secrets(&first))]) {
+        api.create(&PostParams::default(), secret).await.unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let port = cluster.port;
+    fs::write(
+        &kubeconfig,
+        format!("{{current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], users: [{{name: u, user: {{}}}}]}}"),
+    )
+    .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
+    command.envs(environment.iter().copied());
+    let flags = ["--sources", "helm"];
+    let exporter = tokio::task::block_in_place(|| {
+        let exporter = Exporter::start_command(&mut command, &kubeconfig, folder.path(), &flags).ready();
+        let in_sync = [("kind", "Secret"), ("source", "helm"), ("verdict", "in_sync")];
+        exporter.wait_for("drift_resources", &in_sync, Some(SECRETS as f64));
+        exporter
+    });
+    for secret in secrets(&second) {
+        let name = secret.metadata.name.clone().unwrap();
+        let current = api.get(&name).await.unwrap();
+        let metadata = ObjectMeta { resource_version: current.metadata.resource_version, ..secret.metadata };
+        api.replace(&name, &PostParams::default(), &Secret { metadata, ..secret }).await.unwrap();
+    }
+    tokio::task::block_in_place(|| {
+        let drifted = [("kind", "Secret"), ("source", "helm"), ("verdict", "drifted")];
+        exporter.wait_for("drift_resources", &drifted, Some(SECRETS as f64));
+    });
+    // The HTTP client keeps the buffer of a watch until the watch ends.
+    tokio::time::sleep(Duration::from_secs(35)).await;
+    let memory = written_memory(exporter.running.pid());
+    [found(&memory, &first), found(&memory, &second)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_values_of_secrets_are_overwritten() {
+    let perturbed = [("GLIBC_TUNABLES", "glibc.malloc.perturb=165")];
+    let ([listed, watched], [listed_perturbed, watched_perturbed]) =
+        tokio::join!(left_in_memory(&[]), left_in_memory(&perturbed));
+    println!(
+        "of {SECRETS} values each, {listed} listed and {watched} watched ones are in memory; \
+         {listed_perturbed} and {watched_perturbed} if freed memory is overwritten"
+    );
+    assert!(listed <= SECRETS / 2 && watched <= SECRETS / 2);
+    assert!(listed_perturbed <= SECRETS / 2 && watched_perturbed <= SECRETS / 2);
+}
