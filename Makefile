@@ -47,7 +47,7 @@ test-cluster: ## run the tests with a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: bench-quick ## run bench-quick and the tests with kubectl, Prometheus, Chromium, Terraform and Helm, and of chart, manifests and image
+test-real: bench-quick chaos-quick ## run bench-quick, chaos-quick and the tests with kubectl, Prometheus, Chromium, Terraform and Helm, and of chart, manifests and image
 	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 declared::applied declared::table; \
@@ -200,18 +200,20 @@ FUZZ_CASES ?= 1000000
 fuzz: ## FUZZ_CASES=…: mutate inputs of every parser; fails on a panic, on a case over 1 s, and on one over 64 MiB
 	FUZZ_CASES=$(FUZZ_CASES) cargo test --profile fuzz --test fuzz -- --nocapture
 
-run_chaos = CHAOS_EXPORTER=$(CURDIR)/target/release/drift-exporter cargo test --quiet --test chaos
+# The build of bench-quick: optimised, and shared with it.
+run_chaos = cargo test --quiet --profile bench-quick --test chaos
 
 .PHONY: chaos
 chaos: ## CHAOS_ROWS=…: faults, hostile input and load with their bounds, half an hour; prints a table
 	parts/build $(CLUSTER_PARTS) >/dev/null
-	cargo build --quiet --release
 	$(run_chaos)
 
 .PHONY: chaos-quick
 chaos-quick: ## the short form of chaos, at most 4 minutes
-	@if $(HAVE_ASSETS) || $(call can_have,$(CLUSTER_PARTS)); then \
-	  cargo build --quiet --release; \
+	@if $(HAVE_ASSETS); then \
+	  CHAOS_QUICK=1 $(run_chaos); \
+	elif $(call can_have,$(CLUSTER_PARTS)); then \
+	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  CHAOS_QUICK=1 $(run_chaos); \
 	else \
 	  $(skipped) "the rows of chaos. They need Go to build etcd and kube-apiserver, or KUBEBUILDER_ASSETS."; \

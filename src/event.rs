@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     diff::manifest::ClusterSchemas,
     rules::RuleSet,
-    types::{Baseline, LiveObject, ShortText, Source, WatchHealth, WatchId, WatchPlan},
+    types::{Baseline, LiveObject, ShortText, Source, SyncHealth, WatchId, WatchPlan},
 };
 
 /// Every input of the engine.
@@ -28,13 +28,13 @@ pub enum Event {
         namespace: ShortText,
         name: ShortText,
     },
-    WatchHealth(WatchId, WatchHealth),
+    WatchHealth(WatchId, SyncHealth),
     /// A baseline was read, or could not be read.
     Baseline(Arc<Baseline>),
     /// A baseline was deleted; it no longer declares any object.
     BaselineRemoved(Source, Arc<str>),
     /// The health of a source. `Up` follows the last baseline of its first list.
-    SourceHealth(Source, WatchHealth),
+    SourceHealth(Source, SyncHealth),
     /// The settings no longer enable this source.
     SourceRemoved(Source),
     /// Replaces the rules.

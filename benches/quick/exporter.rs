@@ -13,7 +13,7 @@ use drift_exporter::{
     sources::terraform::decode,
     types::{
         Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveObject, RedactionKey,
-        RedactionPolicy, Source, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
+        RedactionPolicy, Source, SyncHealth, Watch, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{DecodeConfig, Decoded, ObjectDecoder},
 };
@@ -80,7 +80,7 @@ impl Cluster {
         let mut engine = Engine::new(&plan, rules, &sources, History::default(), metrics, clock());
         if source == Source::Terraform {
             engine.apply(Event::Baseline(Arc::new(baseline(declared))));
-            engine.apply(Event::SourceHealth(source, WatchHealth::Up));
+            engine.apply(Event::SourceHealth(source, SyncHealth::Up));
         }
         Self { engine, stream, reader: reader(&reading(source)) }
     }

@@ -72,7 +72,7 @@ fn decode_watch() {
 /// Objects whose fields are compared are cached whole.
 fn decode_watch_documents() {
     let objects = decode_lines(&reading(Source::LastApplied), applied);
-    assert!(objects.iter().all(|object| object.document.is_some() && object.applied.is_some()));
+    assert!(objects.iter().all(|object| object.document.is_some() && object.applied.declared().is_some()));
 }
 
 fn decode_lines(reading: &DecodeConfig, object: fn(usize) -> serde_json::Value) -> Vec<Arc<LiveObject>> {

@@ -185,7 +185,10 @@ fn covers(current: &DecodeConfig, needed: &DecodeConfig) -> bool {
     current.annotation_prefix == needed.annotation_prefix
         && current.honor_ignore_annotation == needed.honor_ignore_annotation
         && current.ignore_hash_annotations == needed.ignore_hash_annotations
-        && needed.documents.iter().all(|(kind, policy)| current.documents.get(kind) == Some(policy))
+        && needed
+            .documents
+            .iter()
+            .all(|(kind, policy)| current.documents.get(kind).is_some_and(|current| current.covers(policy)))
         && current.last_applied == needed.last_applied
         && current.records == needed.records
         && current.jobs == needed.jobs

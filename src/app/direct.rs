@@ -24,7 +24,7 @@ use crate::{
     config::Settings,
     engine::{History, Snapshot, SnapshotReader},
     server::{Peer, router},
-    types::{Kind, Scope, ServedKinds, Source, WantedKind, WatchHealth},
+    types::{Kind, Scope, ServedKinds, Source, SyncHealth, WantedKind},
 };
 
 /// A watch that keeps failing is reported as down after this time. Schemas get the same time after all lists.
@@ -125,8 +125,8 @@ impl SyncWait {
 
 /// Whether all lists are done. After the timeout, a list that fails and is retried counts as done.
 fn is_listed(snapshot: &Snapshot, timed_out: bool) -> bool {
-    let is_down = |health: &WatchHealth| matches!(health, WatchHealth::Down { .. });
-    let sources_read = snapshot.sources.values().all(|health| *health != WatchHealth::Starting);
+    let is_down = |health: &SyncHealth| matches!(health, SyncHealth::Down { .. });
+    let sources_read = snapshot.sources.values().all(|health| *health != SyncHealth::Starting);
     let has_watches = snapshot.watches().next().is_some();
     let answered =
         snapshot.watches().all(|watch| watch.first_list_ended || (timed_out && is_down(&watch.health)));
@@ -135,7 +135,7 @@ fn is_listed(snapshot: &Snapshot, timed_out: bool) -> bool {
 
 fn progress(snapshot: &Snapshot) -> SyncProgress {
     let read = snapshot.baselines.values().count();
-    if snapshot.sources.values().any(|health| *health == WatchHealth::Starting) {
+    if snapshot.sources.values().any(|health| *health == SyncHealth::Starting) {
         return SyncProgress { read, ..SyncProgress::default() };
     }
     let done = snapshot.watches().filter(|watch| watch.first_list_ended).count();

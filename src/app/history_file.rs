@@ -1,9 +1,9 @@
-//! The history file: one transition or corroboration as JSON per line, so that both survive a restart.
+//! The history file keeps transitions and corroborations across restarts: one JSON object per line.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::HashSet,
     fs::{self, File, OpenOptions},
-    io::{self, BufRead as _, BufReader, ErrorKind, Write as _},
+    io::{self, BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -13,13 +13,13 @@ use tracing::{error, warn};
 
 use crate::engine::{Corroboration, Corroborations, History, SnapshotReader, Transition};
 
-/// The file is truncated to this number of lines when it has grown to twice as many.
+/// The file is rewritten when it has grown to twice as many lines.
 const MAX_LINES: usize = 10_000;
 
-/// Every line begins with one of these, so that an incomplete line shows that an exporter wrote it.
+/// Every line starts with one of these, so an incomplete line still shows that an exporter wrote it.
 const LINE_STARTS: [&[u8]; 2] = [b"{\"sequence\":", b"{\"corroborated_release\":"];
 
-/// No history file is larger than this.
+/// A file that would become larger than this is rewritten with half as many bytes. Of a larger one, only the end is read.
 const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,8 @@ pub(super) struct HistoryFile {
     /// None after a failed write, which may have left an incomplete line: the next write replaces the file.
     file: Option<File>,
     lines: usize,
+    bytes: u64,
+    max_bytes: u64,
     /// The sequence number of the newest transition in the file.
     written: u64,
     /// The corroborations in the file.
@@ -53,24 +55,34 @@ pub(super) struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// Reads the history of an earlier run, and opens the file for appending. Lines that a crash left incomplete are dropped, but
-    /// a file without any line of an exporter belongs to another program and is an error.
+    /// Reads the history of an earlier run, and opens the file for appending. Drops lines that a crash left incomplete. A file in
+    /// which an exporter wrote no line belongs to another program and is an error.
     pub(super) fn open(path: &Path) -> Result<(History, Self), HistoryFileError> {
-        let mut transitions: VecDeque<Transition> = VecDeque::new();
+        Self::open_limited(path, MAX_BYTES)
+    }
+
+    fn open_limited(path: &Path, max_bytes: u64) -> Result<(History, Self), HistoryFileError> {
+        let mut history = History::restore([]);
         let mut corroborations: HashSet<Corroboration> = HashSet::new();
         let (mut invalid, mut has_own, mut has_foreign) = (0_usize, false, false);
         // Checked before the file is opened: opening a named pipe waits for a writer.
         match fs::metadata(path) {
-            Ok(metadata) if !metadata.is_file() || metadata.len() > MAX_BYTES => {
-                return Err(HistoryFileError::NotRegular);
-            }
-            Ok(_) => {
+            Ok(metadata) if !metadata.is_file() => return Err(HistoryFileError::NotRegular),
+            Ok(metadata) => {
                 let file = File::open(path)?;
                 file.try_lock_shared().map_err(|_| HistoryFileError::InUse)?;
-                for line in BufReader::new(file).split(b'\n') {
+                let mut reader = BufReader::new(file);
+                if metadata.len() > max_bytes {
+                    warn!(path = %path.display(), bytes = metadata.len(), max_bytes, "The history file is too large; only its end is read.");
+                    reader.seek(SeekFrom::Start(metadata.len() - max_bytes))?;
+                    reader.skip_until(b'\n')?;
+                    // Unless a line shows that an exporter wrote the file, it is left as it is.
+                    (invalid, has_foreign) = (1, true);
+                }
+                for line in reader.split(b'\n') {
                     let line = line?;
                     match serde_json::from_slice(&line) {
-                        Ok(transition) => transitions.push_back(transition),
+                        Ok(transition) => history.restore_next(transition),
                         Err(_) => match serde_json::from_slice(&line) {
                             Ok(corroboration) => drop(corroborations.insert(corroboration)),
                             Err(_) => invalid += 1,
@@ -80,9 +92,6 @@ impl HistoryFile {
                     let is_own = LINE_STARTS.iter().any(|start| text.starts_with(start));
                     has_own |= is_own;
                     has_foreign |= !is_own && !LINE_STARTS.iter().any(|start| start.starts_with(text));
-                    if transitions.len() > MAX_LINES {
-                        transitions.pop_front();
-                    }
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => check_directory(path)?,
@@ -94,13 +103,12 @@ impl HistoryFile {
             }
             warn!(path = %path.display(), invalid, "Dropped incomplete lines of the history file.");
         }
-        let lines = transitions.len();
-        let mut history = History::restore(transitions);
         history.corroborations = corroborations.into_iter().collect();
-        let file = Some(rewrite(path, &history)?);
-        let written = history.last_sequence();
-        let corroborations = history.corroborations.clone();
-        Ok((history, Self { path: path.to_owned(), file, lines, written, corroborations }))
+        let (written, corroborations) = (history.last_sequence(), history.corroborations.clone());
+        let (path, file) = (path.to_owned(), None);
+        let mut file = Self { path, file, lines: 0, bytes: 0, max_bytes, written, corroborations };
+        file.rewrite(&history)?;
+        Ok((history, file))
     }
 
     /// Appends new transitions until `stop` is cancelled; the last ones are written even then.
@@ -132,43 +140,59 @@ impl HistoryFile {
         if new.is_empty() && added.is_empty() && !removed {
             return Ok(());
         }
+        let mut lines = to_lines(new.iter().copied())?;
+        lines.extend(to_lines(added.into_iter())?);
+        let bytes = self.bytes + lines.len() as u64;
+        let has_room = self.lines + new.len() <= 2 * MAX_LINES && bytes <= self.max_bytes;
         match self.file.take() {
-            Some(mut file) if self.lines + new.len() <= 2 * MAX_LINES && !removed => {
-                let mut lines = to_lines(new.iter().copied())?;
-                lines.extend(to_lines(added.into_iter())?);
+            Some(mut file) if has_room && !removed => {
                 file.write_all(&lines)?;
                 self.file = Some(file);
                 self.lines += new.len();
+                self.bytes = bytes;
             }
-            _ => {
-                self.file = Some(rewrite(&self.path, history)?);
-                self.lines = history.newest_first().count();
-            }
+            _ => self.rewrite(history)?,
         }
         self.written = history.last_sequence();
         self.corroborations = corroborations.clone();
         Ok(())
     }
+
+    /// Writes the whole history to a new file, and renames it: a crash leaves either the old or the new file.
+    fn rewrite(&mut self, history: &History) -> Result<(), HistoryFileError> {
+        let transitions = to_lines(history.to_restore())?;
+        let corroborations = to_lines(history.corroborations.iter())?;
+        let kept = newest_lines(&transitions, usize::try_from(self.max_bytes / 2).unwrap_or(usize::MAX));
+        if kept.len() < transitions.len() {
+            warn!(path = %self.path.display(), "The history file is too large; its oldest transitions are dropped.");
+        }
+        let new_path = self.path.with_added_extension("new");
+        let mut file = File::create(&new_path)?;
+        file.write_all(kept)?;
+        file.write_all(&corroborations)?;
+        file.sync_all()?;
+        fs::rename(&new_path, &self.path)?;
+        let file = OpenOptions::new().append(true).open(&self.path)?;
+        file.try_lock().map_err(|_| HistoryFileError::InUse)?;
+        self.file = Some(file);
+        self.lines = history.newest_first().count();
+        self.bytes = (kept.len() + corroborations.len()) as u64;
+        Ok(())
+    }
 }
 
-/// A crash may leave zeros where a file was extended and not written yet.
+/// The last lines that have at most this number of bytes together.
+fn newest_lines(lines: &[u8], max_bytes: usize) -> &[u8] {
+    let Some(excess) = lines.len().checked_sub(max_bytes).filter(|excess| *excess > 0) else { return lines };
+    let end = lines[excess - 1..].iter().position(|byte| *byte == b'\n');
+    end.map_or(&[], |end| &lines[excess + end..])
+}
+
+/// After a crash, a file that was extended but not yet written may contain zeros.
 fn without_zeros(line: &[u8]) -> &[u8] {
     let start = line.iter().position(|byte| *byte != 0).unwrap_or(line.len());
     let end = line.iter().rposition(|byte| *byte != 0).map_or(start, |last| last + 1);
     &line[start..end]
-}
-
-/// Writes the whole history to a new file, and renames it: a crash leaves either the old or the new file.
-fn rewrite(path: &Path, history: &History) -> Result<File, HistoryFileError> {
-    let new_path = path.with_added_extension("new");
-    let mut file = File::create(&new_path)?;
-    file.write_all(&to_lines(history.after(0).map(|transition| &**transition))?)?;
-    file.write_all(&to_lines(history.corroborations.iter())?)?;
-    file.sync_all()?;
-    fs::rename(&new_path, path)?;
-    let file = OpenOptions::new().append(true).open(path)?;
-    file.try_lock().map_err(|_| HistoryFileError::InUse)?;
-    Ok(file)
 }
 
 fn to_lines<'a, T: Serialize + 'a>(records: impl Iterator<Item = &'a T>) -> io::Result<Vec<u8>> {
@@ -299,6 +323,33 @@ mod tests {
         let error = HistoryFile::open(&directory.join("history")).unwrap_err().to_string();
         let expected = format!("the directory {} does not exist; create it", directory.display());
         assert!(error.starts_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn file_has_at_most_its_maximum_of_bytes_and_a_larger_one_is_read_from_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let line = LINE.len() as u64 + 1;
+        let size = || fs::metadata(&path).unwrap().len();
+        let (_, mut file) = HistoryFile::open_limited(&path, 10 * line).unwrap();
+        for last in 1..=100 {
+            file.append(&history(last)).unwrap();
+            assert!(size() <= 10 * line, "{last}: {}", size());
+        }
+        drop(file);
+        let (restored, _) = HistoryFile::open_limited(&path, 10 * line).unwrap();
+        assert_eq!(restored.last_sequence(), 100);
+
+        let lines: Vec<String> = (1..=9).map(|at| LINE.replace(":7,", &format!(":{at},"))).collect();
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+        let (restored, _) = HistoryFile::open_limited(&path, 4 * line + 3).unwrap();
+        let sequences: Vec<u64> = restored.after(0).map(|known| known.sequence).collect();
+        assert_eq!(sequences, [6, 7, 8, 9]);
+
+        let foreign = "x".repeat(100);
+        fs::write(&path, &foreign).unwrap();
+        assert!(HistoryFile::open_limited(&path, 10).unwrap_err().to_string().contains("left as it is"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
     }
 
     #[test]

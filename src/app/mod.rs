@@ -170,8 +170,8 @@ fn spawn_ingest(
     Ok(ended)
 }
 
-/// Answers probes on a thread of their own. They are plain HTTP, because the kubelet verifies no certificate. The thread ends with
-/// the process, so that `/readyz` is 503 while running requests finish.
+/// Serves probes on a separate thread, in plain HTTP, because the kubelet verifies no certificate. The thread ends with the
+/// process, so `/readyz` returns 503 while running requests finish.
 fn spawn_health(listener: TcpListener, exposed: Arc<Exposed>) -> Result<(), AppError> {
     let stop = CancellationToken::new();
     if let Ok(address) = listener.local_addr() {

@@ -1,10 +1,13 @@
 //! The rules that teams keep in ConfigMaps in their namespaces: reads them, and compiles them with those of
 //! the settings.
 
-use std::{collections::BTreeMap, fmt, future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, api::ListParams};
+use kube::{
+    Api, Client,
+    api::{ListParams, ObjectMeta},
+};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -15,7 +18,7 @@ use crate::{
         ConfigProblem, LimitExceeded, NamespaceLimits, RuntimeConfig, Settings, TeamRulesSettings, read_yaml,
     },
     rules::{RuleConfig, RuleProblem, RuleSet, RuleSpec, TeamRules},
-    types::{DownReason, Scope},
+    types::{DownReason, NamespacedName, Scope},
     watch::{ApiError, config_changed, request_with_timeout},
 };
 
@@ -25,31 +28,47 @@ const LIST_INTERVAL: Duration = Duration::from_secs(5);
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const RULES_KEY: &str = "rules.yaml";
-/// A ConfigMap has up to 1 MiB, and is in memory as JSON and as a text.
-const PAGE_SIZE: u32 = 3;
+/// An object may have 256 KiB of metadata.
+const PAGE_SIZE: u32 = 50;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TeamConfig {
-    /// The last valid content of each ConfigMap.
-    config_maps: Vec<TeamConfigMap>,
+    config_maps: BTreeMap<NamespacedName, TeamConfigMap>,
+    /// The limits when they were read.
+    limits: NamespaceLimits,
+    /// Why some ConfigMaps could not be listed.
     problems: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct TeamConfigMap {
-    name: ConfigMapName,
+    resource_version: Box<str>,
+    /// The last valid ones.
     rules: Vec<RuleSpec>,
+    /// The length of their text.
+    bytes: usize,
+    /// Why newer rules are invalid.
+    problem: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ConfigMapName {
-    namespace: Box<str>,
-    name: Box<str>,
+/// What the accepted ConfigMaps of one namespace take of its limits.
+#[derive(Clone, Copy, Debug, Default)]
+struct NamespaceShare {
+    rules: usize,
+    bytes: usize,
 }
 
-impl fmt::Display for ConfigMapName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "ConfigMap {}/{}", self.namespace, self.name)
+impl NamespaceShare {
+    /// A ConfigMap counts as at least one rule, so that the number of ConfigMaps is limited, too.
+    fn with(self, rules: usize, bytes: usize) -> Self {
+        Self { rules: self.rules + rules.max(1), bytes: self.bytes + bytes }
+    }
+
+    fn check(self, limits: &NamespaceLimits) -> Result<(), LimitExceeded> {
+        if self.rules > limits.rules {
+            return Err(limits.rules_exceeded());
+        }
+        if self.bytes > limits.rule_bytes { Err(limits.rule_bytes_exceeded()) } else { Ok(()) }
     }
 }
 
@@ -61,7 +80,7 @@ enum ConfigMapError {
     #[error("{RULES_KEY}: {0}")]
     Yaml(#[source] ConfigProblem),
     #[error("{RULES_KEY}: {0}")]
-    TooLarge(#[source] LimitExceeded),
+    TooLarge(#[from] LimitExceeded),
 }
 
 /// Reads the rules that teams keep in ConfigMaps in their namespaces.
@@ -115,82 +134,152 @@ impl TeamRuleReader {
     /// Lists the ConfigMaps of all teams. If the list of a namespace fails, its rules stay as they are.
     async fn read(&self, settings: &Settings, from: &TeamRulesSettings) -> TeamConfig {
         let previous = self.teams.borrow().clone();
-        let mut teams = TeamConfig::default();
-        let selector = from.selector.to_string();
+        let limits = settings.limits.namespace;
+        let mut teams = TeamConfig { limits, ..TeamConfig::default() };
         for namespace in list_namespaces(&from.scope.within(&settings.scope())) {
-            let api: Api<ConfigMap> = match namespace {
-                Some(name) => Api::namespaced(self.client.clone(), name),
-                None => Api::all(self.client.clone()),
-            };
-            let mut listed = TeamConfig::default();
-            let Err(error) = listed.add_all(&api, &selector, &previous, &settings.limits.namespace).await
-            else {
-                teams.config_maps.append(&mut listed.config_maps);
-                teams.problems.append(&mut listed.problems);
-                continue;
-            };
-            teams.problems.push(list_problem(namespace, &error));
-            let is_listed =
-                |known: &&TeamConfigMap| namespace.is_none_or(|name| *known.name.namespace == *name);
-            teams.config_maps.extend(previous.config_maps.iter().filter(is_listed).cloned());
+            let selector = from.selector.to_string();
+            let list =
+                TeamRuleList { client: &self.client, namespace, selector, previous: &previous, limits };
+            match list.read().await {
+                Ok(config_maps) => teams.config_maps.extend(config_maps),
+                Err(error) => {
+                    teams.problems.push(list_problem(namespace, &error));
+                    teams.config_maps.extend(list.previous());
+                }
+            }
         }
         teams
     }
 }
 
-impl TeamConfig {
-    /// Lists ConfigMaps page by page, so that few texts are in memory at once.
-    async fn add_all(
-        &mut self,
-        api: &Api<ConfigMap>,
-        selector: &str,
-        previous: &Self,
-        limits: &NamespaceLimits,
-    ) -> Result<(), ApiError> {
-        let mut params = ListParams::default().labels(selector).limit(PAGE_SIZE);
-        loop {
-            let page = request_with_timeout(LIST_TIMEOUT, api.list(&params)).await?;
-            self.add(page.items, previous, limits);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => break,
+/// The ConfigMaps of one namespace, or of all namespaces.
+struct TeamRuleList<'a> {
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    selector: String,
+    previous: &'a TeamConfig,
+    limits: NamespaceLimits,
+}
+
+impl TeamRuleList<'_> {
+    /// Lists metadata, and reads the ConfigMaps that changed one at a time, so that only one text is in memory. If any
+    /// changed, rejected ones are read again, because their namespace may have room for them now.
+    async fn read(&self) -> Result<BTreeMap<NamespacedName, TeamConfigMap>, ApiError> {
+        let listed = self.list().await?;
+        let previous: BTreeMap<NamespacedName, TeamConfigMap> = self.previous().collect();
+        let same_limits = self.previous.limits == self.limits;
+        let known = |name: &NamespacedName, version: &str| {
+            previous.get(name).filter(|known| same_limits && *known.resource_version == *version)
+        };
+        let mut names = listed.iter();
+        if listed.len() == previous.len() && names.all(|(name, version)| known(name, version).is_some()) {
+            return Ok(previous);
+        }
+        let (mut config_maps, mut changed) = (BTreeMap::new(), Vec::new());
+        let mut shares: BTreeMap<Box<str>, NamespaceShare> = BTreeMap::new();
+        for (name, version) in listed {
+            let Some(known) = known(&name, &version).filter(|known| known.problem.is_none()) else {
+                changed.push((name, version));
+                continue;
+            };
+            let share = shares.entry(name.namespace.clone()).or_default();
+            *share = share.with(known.rules.len(), known.bytes);
+            config_maps.insert(name, known.clone());
+        }
+        for (name, version) in changed {
+            let share = shares.entry(name.namespace.clone()).or_default();
+            let known = previous.get(&name);
+            if let Some(config_map) = self.read_changed(&name, version, known, share).await? {
+                config_maps.insert(name, config_map);
             }
         }
-        self.config_maps.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(())
+        Ok(config_maps)
     }
 
-    /// Adds ConfigMaps. An invalid one keeps its previous rules.
-    fn add(&mut self, config_maps: Vec<ConfigMap>, previous: &Self, limits: &NamespaceLimits) {
-        for config_map in config_maps {
-            let text = |value: Option<String>| value.unwrap_or_default().into();
-            let metadata = config_map.metadata;
-            let name = ConfigMapName { namespace: text(metadata.namespace), name: text(metadata.name) };
-            let rules = match config_map.data.as_ref().and_then(|data| data.get(RULES_KEY)) {
-                Some(text) => read_rules(text, limits),
-                None => Err(ConfigMapError::NoRules),
-            };
-            match rules {
-                Ok(rules) => self.config_maps.push(TeamConfigMap { name, rules }),
-                Err(error) => {
-                    self.problems.push(format!("{name}: {error}"));
-                    let known = previous.config_maps.iter().find(|known| known.name == name);
-                    self.config_maps.extend(known.cloned());
+    /// The version of each ConfigMap.
+    async fn list(&self) -> Result<BTreeMap<NamespacedName, Box<str>>, ApiError> {
+        let mut listed = BTreeMap::new();
+        let mut params = ListParams::default().labels(&self.selector).limit(PAGE_SIZE);
+        let api = self.api(self.namespace);
+        loop {
+            let page = request_with_timeout(LIST_TIMEOUT, api.list_metadata(&params)).await?;
+            listed.extend(page.items.into_iter().map(|object| name_and_version(object.metadata)));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(listed),
+            }
+        }
+    }
+
+    /// The ConfigMaps of an earlier list.
+    fn previous(&self) -> impl Iterator<Item = (NamespacedName, TeamConfigMap)> {
+        let previous = self.previous.config_maps.iter();
+        let previous = previous.filter(|(name, _)| self.namespace.is_none_or(|own| *name.namespace == *own));
+        previous.map(|(name, config_map)| (name.clone(), config_map.clone()))
+    }
+
+    /// `None` if the ConfigMap was deleted meanwhile. A rejected one keeps its last valid rules if they are within the limits.
+    async fn read_changed(
+        &self,
+        name: &NamespacedName,
+        version: Box<str>,
+        known: Option<&TeamConfigMap>,
+        share: &mut NamespaceShare,
+    ) -> Result<Option<TeamConfigMap>, ApiError> {
+        let mut new = TeamConfigMap { resource_version: version, ..TeamConfigMap::default() };
+        // Without room for a single rule, the text is not read.
+        let accepted = if let Err(exceeded) = share.with(0, 0).check(&self.limits) {
+            Err(exceeded.into())
+        } else {
+            let Some(config_map) = self.get(name).await? else { return Ok(None) };
+            new.resource_version = config_map.metadata.resource_version.unwrap_or_default().into();
+            let text = config_map.data.as_ref().and_then(|data| data.get(RULES_KEY));
+            text.ok_or(ConfigMapError::NoRules).and_then(|text| self.parse(text, *share))
+        };
+        match accepted {
+            Ok((rules, bytes)) => (new.rules, new.bytes) = (rules, bytes),
+            Err(error) => {
+                new.problem = Some(format!("ConfigMap {name}: {error}"));
+                let is_within = |known: &&TeamConfigMap| {
+                    share.with(known.rules.len(), known.bytes).check(&self.limits).is_ok()
+                };
+                if let Some(known) = known.filter(is_within) {
+                    (new.rules, new.bytes) = (known.rules.clone(), known.bytes);
                 }
             }
+        }
+        *share = share.with(new.rules.len(), new.bytes);
+        Ok(Some(new))
+    }
+
+    /// Parses rules that fit into the limits of their namespace.
+    fn parse(&self, text: &str, share: NamespaceShare) -> Result<(Vec<RuleSpec>, usize), ConfigMapError> {
+        share.with(0, text.len()).check(&self.limits)?;
+        let rules: Vec<RuleSpec> = read_yaml(text).map_err(ConfigMapError::Yaml)?;
+        share.with(rules.len(), text.len()).check(&self.limits)?;
+        Ok((rules, text.len()))
+    }
+
+    /// One ConfigMap, by a list: the permission to list is enough.
+    async fn get(&self, name: &NamespacedName) -> Result<Option<ConfigMap>, ApiError> {
+        let field = format!("metadata.name={}", name.name);
+        let params = ListParams::default().labels(&self.selector).fields(&field);
+        let found = request_with_timeout(LIST_TIMEOUT, self.api(Some(&name.namespace)).list(&params)).await?;
+        Ok(found.items.into_iter().next())
+    }
+
+    fn api(&self, namespace: Option<&str>) -> Api<ConfigMap> {
+        match namespace {
+            Some(name) => Api::namespaced(self.client.clone(), name),
+            None => Api::all(self.client.clone()),
         }
     }
 }
 
-fn read_rules(text: &str, limits: &NamespaceLimits) -> Result<Vec<RuleSpec>, ConfigMapError> {
-    if text.len() > limits.rule_bytes {
-        return Err(ConfigMapError::TooLarge(limits.rule_bytes_exceeded()));
-    }
-    let rules: Vec<RuleSpec> = read_yaml(text).map_err(ConfigMapError::Yaml)?;
-    if rules.len() > limits.rules {
-        return Err(ConfigMapError::TooLarge(limits.rules_exceeded()));
-    }
-    Ok(rules)
+fn name_and_version(metadata: ObjectMeta) -> (NamespacedName, Box<str>) {
+    let text = |value: Option<String>| value.unwrap_or_default().into();
+    let name = NamespacedName { namespace: text(metadata.namespace), name: text(metadata.name) };
+    (name, text(metadata.resource_version))
 }
 
 fn list_problem(namespace: Option<&str>, error: &ApiError) -> String {
@@ -215,7 +304,7 @@ fn list_namespaces(scope: &Scope) -> Vec<Option<&str>> {
 #[derive(Debug)]
 pub(super) struct RuleCompiler {
     /// The last valid rules of each ConfigMap.
-    valid_teams: BTreeMap<ConfigMapName, TeamRules>,
+    valid_teams: BTreeMap<NamespacedName, TeamRules>,
     last: CompiledRules,
 }
 
@@ -255,24 +344,23 @@ impl RuleCompiler {
             return (Vec::new(), Vec::new());
         };
         let is_allowed = |namespace: &str| from.scope.has(namespace) && settings.allows_namespace(namespace);
-        let mut problems = teams.problems.clone();
+        let invalid = teams.config_maps.values().filter_map(|config_map| config_map.problem.clone());
+        let mut problems: Vec<String> = teams.problems.iter().cloned().chain(invalid).collect();
         let (mut rules, mut valid_teams): (Vec<TeamRules>, _) = (Vec::new(), BTreeMap::new());
-        for config_map in teams.config_maps.iter().filter(|known| is_allowed(&known.name.namespace)) {
-            let namespace = &config_map.name.namespace;
+        for (name, config_map) in teams.config_maps.iter().filter(|(name, _)| is_allowed(&name.namespace)) {
             let same_namespace: Vec<TeamRules> =
-                rules.iter().filter(|team| team.namespace == *namespace).cloned().collect();
-            let new = TeamRules { namespace: namespace.clone(), rules: config_map.rules.clone() };
-            let limits = &settings.limits.namespace;
-            let valid = match validate_team(&same_namespace, &new, limits) {
+                rules.iter().filter(|team| team.namespace == name.namespace).cloned().collect();
+            let new = TeamRules { namespace: name.namespace.clone(), rules: config_map.rules.clone() };
+            let valid = match validate_team(&same_namespace, &new) {
                 Ok(()) => Some(new),
                 Err(errors) => {
-                    problems.extend(errors.into_iter().map(|error| format!("{}: {error}", config_map.name)));
-                    let last = self.valid_teams.remove(&config_map.name);
-                    last.filter(|last| validate_team(&same_namespace, last, limits).is_ok())
+                    problems.extend(errors.into_iter().map(|error| format!("ConfigMap {name}: {error}")));
+                    let last = self.valid_teams.remove(name);
+                    last.filter(|last| validate_team(&same_namespace, last).is_ok())
                 }
             };
             if let Some(valid) = valid {
-                valid_teams.insert(config_map.name.clone(), valid.clone());
+                valid_teams.insert(name.clone(), valid.clone());
                 rules.push(valid);
             }
         }
@@ -311,44 +399,25 @@ fn send_if_changed<T: PartialEq>(output: &watch::Sender<Arc<T>>, value: T) {
     });
 }
 
-#[derive(Debug, thiserror::Error)]
-enum TeamRulesError {
-    #[error("{0}")]
-    TooMany(#[source] LimitExceeded),
-    #[error("{0}")]
-    Rule(#[source] RuleProblem),
-}
-
 /// Validates the rules of one ConfigMap together with others of the same namespace. Rules of other namespaces
 /// cannot conflict with them.
-fn validate_team(
-    same_namespace: &[TeamRules],
-    new: &TeamRules,
-    limits: &NamespaceLimits,
-) -> Result<(), Vec<TeamRulesError>> {
-    let count = same_namespace.iter().chain([new]).map(|team| team.rules.len()).sum::<usize>();
-    if count > limits.rules {
-        return Err(vec![TeamRulesError::TooMany(limits.rules_exceeded())]);
-    }
+fn validate_team(same_namespace: &[TeamRules], new: &TeamRules) -> Result<(), Vec<RuleProblem>> {
     let teams = same_namespace.iter().chain([new]).cloned().collect();
-    match RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }) {
-        Ok(_) => Ok(()),
-        Err(problems) => Err(problems.into_iter().map(TeamRulesError::Rule).collect()),
-    }
+    RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use http::StatusCode;
 
-    use super::{ApiError, ConfigMapName, TeamConfig, TeamConfigMap, list_problem, read_yaml};
+    use super::{ApiError, NamespacedName, TeamConfig, TeamConfigMap, list_problem, read_yaml};
 
     impl TeamConfig {
         /// One ConfigMap with these rules.
         pub(in crate::app) fn of_config_map(namespace: &str, name: &str, rules: &str) -> Self {
-            let name = ConfigMapName { namespace: namespace.into(), name: name.into() };
-            let config_map = TeamConfigMap { name, rules: read_yaml(rules).unwrap() };
-            Self { config_maps: vec![config_map], problems: Vec::new() }
+            let name = NamespacedName { namespace: namespace.into(), name: name.into() };
+            let config_map = TeamConfigMap { rules: read_yaml(rules).unwrap(), ..TeamConfigMap::default() };
+            Self { config_maps: [(name, config_map)].into(), ..Self::default() }
         }
 
         pub(in crate::app) fn with_problem(self, problem: &str) -> Self {

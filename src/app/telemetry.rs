@@ -77,7 +77,7 @@ pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, AppError> 
     Ok(LogHandle { filter: Some(handle), stderr_level, lines })
 }
 
-/// The fields of a line of text. Control characters in them could forge other lines, or control a terminal.
+/// The fields of a line of text. Unescaped control characters could forge lines or control a terminal.
 fn escaped_fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let write_field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| match field.name() {
         "message" => write!(Escaped(writer), "{value:?}"),

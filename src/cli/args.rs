@@ -161,7 +161,7 @@ pub(super) struct ConfigArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct TrustArgs {
-    /// Namespaces whose states and releases may declare objects beyond their own namespace; * for all [default: none].
+    /// Namespaces whose states and releases may declare objects outside their own namespace; * for all [default: none].
     #[arg(
         long, value_name = "NAME,…", env = "DRIFT_TRUSTED_NAMESPACES", value_delimiter = ',',
         value_parser = trusted_namespace
@@ -684,7 +684,7 @@ fn namespace(text: &str) -> Result<String, ArgError> {
     Ok(name.to_owned())
 }
 
-/// Like `namespace`; `*` is all namespaces.
+/// Like `namespace`; `*` means all namespaces.
 fn trusted_namespace(text: &str) -> Result<String, ArgError> {
     match text.trim() {
         TrustedNamespaces::ALL => Ok(TrustedNamespaces::ALL.to_owned()),

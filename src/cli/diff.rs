@@ -226,7 +226,7 @@ fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, FieldValue)>) -> Resul
     object.into_yaml().map_or_else(|| Ok(String::new()), |yaml| serde_saphyr::to_string(&yaml))
 }
 
-/// Redacted values have a tag. A plain value cannot have one: the serializer quotes strings that look like it.
+/// Only redacted values have a tag: the serializer quotes strings that look like a tag.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Yaml {
@@ -262,7 +262,7 @@ impl Yaml {
         Self::Redacted(Tagged(text.to_owned(), Some("!redacted".to_owned())))
     }
 
-    /// A string where no plain one looks like a digest: in a partly redacted value, or a key in a path.
+    /// A string in a partly redacted value, or a key in a path. No plain string looks like a digest there.
     fn text_or_digest(text: &str) -> Self {
         if KeyedDigest::parse(text).is_some() { Self::redacted(text) } else { Self::text(text) }
     }
@@ -292,14 +292,14 @@ struct FieldTree {
     value: Option<Yaml>,
     fields: BTreeMap<String, Self>,
     elements: Vec<(ElementKeys, Self)>,
-    /// Whether it is a list element that lacks one of its merge keys, so that this side does not have the element.
+    /// Whether a merge key of a list element is absent: then this side does not have the element.
     lacks_key: bool,
 }
 
 impl FieldTree {
     fn insert(&mut self, path: &[Segment], value: &FieldValue) {
         let Some((first, rest)) = path.split_first() else {
-            // A removed and an added element may have the same path; an absent value does not overwrite the other one.
+            // A removed and an added element may have the same path. Keep the value that exists.
             if let Some(value) = Yaml::new(value) {
                 self.value = Some(value);
             }
@@ -341,7 +341,7 @@ impl FieldTree {
         if fields.is_empty() { self.value } else { Some(Yaml::Object(fields)) }
     }
 
-    /// Adds the merge keys to an element that this side has, also if all its other fields are absent.
+    /// Adds the merge keys to an element that this side has, even if all its other fields are absent.
     fn into_element(self, keys: &[(ShortText, ShortText)]) -> Option<Yaml> {
         let is_absent = self.lacks_key || self.fields.is_empty();
         let fields = match self.into_yaml() {
@@ -357,7 +357,7 @@ impl FieldTree {
     }
 }
 
-/// A merge key. Its path has no type; of the merge keys in Kubernetes, only ports are numbers.
+/// A merge key. A path has no types; in Kubernetes, only ports are merge keys that are numbers.
 fn key_value(key: &str, value: &str) -> Yaml {
     match value.parse::<u16>() {
         Ok(port) if key.to_lowercase().ends_with("port") => Yaml::Scalar(port.into()),

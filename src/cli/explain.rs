@@ -120,7 +120,7 @@ fn format_claim(text: &mut String, claim: &ClaimView) {
     }
     if claim.is_untrusted() {
         text.push_str(
-            "  may not speak for this object: trust it with --trusted-namespaces or the settings\n",
+            "  has no authority over this object: trust it with --trusted-namespaces or the settings\n",
         );
     }
     for difference in claim.differences.iter().chain(&claim.ignored).chain(&claim.untrusted) {

@@ -56,7 +56,7 @@ async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, CliE
     Ok(outcome)
 }
 
-/// Objects that were not compared, since only baselines of other namespaces declare them.
+/// A note about objects that only untrusted baselines declare.
 pub(super) fn untrusted_note(rows: &[FetchedClaim]) -> Option<String> {
     let untrusted = rows.iter().map(|row| &row.claim).filter(|claim| claim.is_untrusted());
     let objects: BTreeSet<_> = untrusted.map(ClaimView::object_name).collect();
@@ -335,7 +335,7 @@ const LABEL_FILTER_PAUSE: Duration = Duration::from_secs(3);
 
 /// Identifies a claim, and orders changes by the object.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct ClaimKey {
+struct RowKey {
     namespace: String,
     name: String,
     kind: String,
@@ -391,12 +391,12 @@ fn printed(claim: &ClaimView) -> impl PartialEq {
     ((api_version, verdict, reason, drift_detected, onset, declared_by, blind_fields), rating)
 }
 
-fn by_key(rows: Vec<FetchedClaim>) -> BTreeMap<ClaimKey, FetchedClaim> {
+fn by_key(rows: Vec<FetchedClaim>) -> BTreeMap<RowKey, FetchedClaim> {
     let entry = |row: FetchedClaim| {
         let ObjectName { group, kind, namespace, name } = row.claim.object_name();
         let [namespace, name, kind, group, source] =
             [namespace, name, kind, group, row.claim.source.as_str()].map(str::to_owned);
-        (ClaimKey { namespace, name, kind, group, source }, row)
+        (RowKey { namespace, name, kind, group, source }, row)
     };
     rows.into_iter().map(entry).collect()
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     server::{HealthView, ListView, ResourceView, StatusView, StreamView, Word},
-    types::{DownReason, HealthState, Kind, Selector, Source, UnknownReason, VerdictKind},
+    types::{DownReason, HealthState, Kind, NamespacedName, Selector, Source, UnknownReason, VerdictKind},
     watch::{ApiError, ConnectError, client_from, served_kinds},
 };
 
@@ -59,7 +59,7 @@ impl ClaimView {
             && !self.is_untrusted()
     }
 
-    /// Only baselines declare it that may not speak for it.
+    /// Only baselines without authority over the object declare it.
     pub(super) fn is_untrusted(&self) -> bool {
         self.verdict.known() == Some(VerdictKind::Untrusted)
     }
@@ -189,16 +189,9 @@ struct TypeMeta {
     kind: String,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct NamespacedName {
-    /// Empty for cluster-scoped objects.
-    namespace: String,
-    name: String,
-}
-
 #[derive(Default)]
 struct MatchingObjects {
-    names: BTreeSet<NamespacedName>,
+    names: BTreeSet<NamespacedName<String>>,
     is_forbidden: bool,
 }
 
@@ -237,7 +230,7 @@ impl LabelFilter {
         let lists: Vec<(TypeMeta, MatchingObjects)> =
             lists.buffer_unordered(CONCURRENT_LISTS).try_collect().await?;
         let mut gaps: Vec<CoverageGap> = Vec::new();
-        let mut matching: BTreeMap<TypeMeta, BTreeSet<NamespacedName>> = BTreeMap::new();
+        let mut matching: BTreeMap<TypeMeta, BTreeSet<NamespacedName<String>>> = BTreeMap::new();
         for (object_type, found) in lists {
             if found.is_forbidden {
                 gaps.push(CoverageGap::new(format!("labels of {}", object_type.kind), "forbidden"));

@@ -165,7 +165,7 @@ struct TestDifference {
     subresource: Box<str>,
 }
 
-/// A text as `match.values` has it, which may be JSON of a list or an object; or null. Without the key the field is absent.
+/// A text as in `match.values`, which may be JSON of a list or an object, or null. Without the key, the field is absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Option<ValueSpec>")]
 struct CaseValue(FieldValue);
@@ -257,7 +257,7 @@ impl TestCase {
         let labels: Vec<(Box<str>, Box<str>)> = labels.clone().into_iter().collect();
         let source = difference.source.unwrap_or(Source::Annotation);
         let object =
-            RatedObject { key: &key, labels: &labels, muted_paths: None, source, autoscaled: *autoscaled };
+            RatedObject { key: &key, labels: &labels, muted_paths: &[], source, autoscaled: *autoscaled };
         Ok(rules.rate(&object, finding, now))
     }
 }

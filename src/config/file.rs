@@ -42,7 +42,7 @@ pub struct SettingsFile {
     pub actors: Vec<ActorSpec>,
     /// How bad differences in some classes of fields are.
     pub severities: Vec<SeveritySpec>,
-    /// What inputs may cost that others write.
+    /// Limits on what inputs of tenants may cost.
     pub limits: Limits,
     /// What `/metrics` shows.
     pub metrics: MetricsEntry,
@@ -99,8 +99,8 @@ pub struct TerraformEntry {
     /// The only namespaces in which states and published baselines are looked for; none for all of them.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
-    /// Namespaces whose states and published baselines may declare objects of other namespaces and of the cluster; `*` for all
-    /// namespaces. Name only namespaces in which no tenant may write Secrets.
+    /// Namespaces whose states and published baselines may declare objects in other namespaces and cluster-scoped objects; `*` for
+    /// all namespaces. List only namespaces in which no tenant may write Secrets or Leases.
     #[schemars(inner(regex(pattern = TRUSTED_NAMESPACE)))]
     pub trusted_namespaces: Vec<String>,
     /// State files, and directories of `*.tfstate` files.
@@ -119,8 +119,8 @@ pub struct HelmEntry {
     /// The only namespaces in which releases are looked for; none for all of them.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
-    /// Namespaces whose releases may declare objects of other namespaces and of the cluster that do not carry the annotations of
-    /// the release; `*` for all namespaces. Name only namespaces in which no tenant may write Secrets and ConfigMaps.
+    /// Namespaces whose releases may declare objects in other namespaces and cluster-scoped objects, even without the annotations of
+    /// the release; `*` for all namespaces. List only namespaces in which no tenant may write Secrets or ConfigMaps.
     #[schemars(inner(regex(pattern = TRUSTED_NAMESPACE)))]
     pub trusted_namespaces: Vec<String>,
     /// How long an install, upgrade or rollback may be under way until differences count again, such as `30m` or `1h`. Without

@@ -1,76 +1,77 @@
-//! The limits on inputs that others write, so that one of them affects no other.
+//! Limits on inputs that tenants write, so that one input cannot affect another.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::yaml::ConfigProblem;
 
-/// No real text compresses better than this; a decompression bomb does.
+/// Real text compresses less than this; a decompression bomb compresses more.
 pub const MAX_INFLATE_RATIO: u64 = 100;
-/// Parsers are recursive, and threads have a stack of 2 MiB.
+/// Parsers recurse, and a thread has a stack of 2 MiB.
 const MAX_DEPTH: usize = 64;
 
-/// What inputs may cost. An input that exceeds a limit is not read, and its objects are `unknown` (`too_large`); no other input
-/// is affected.
+/// Limits on what inputs may cost. The exporter does not read an input that exceeds a limit; its objects are `unknown`
+/// (`too_large`). Other inputs are not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "LimitsEntry")]
 pub struct Limits {
-    /// Limits of each baseline: a Terraform state, a Helm release, the manifests of one path.
+    /// The limits of each baseline: a Terraform state, a Helm release, or the manifests of one path.
     pub baseline: BaselineLimits,
-    /// Limits of each namespace that baselines and rules are stored in. Files have none.
+    /// The limits of each namespace that stores baselines and rules. Files have no namespace.
     pub namespace: NamespaceLimits,
 }
 
-/// Limits of each baseline: a Terraform state, a Helm release, the manifests of one path.
+/// The limits of each baseline: a Terraform state, a Helm release, or the manifests of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "BaselineLimitsEntry")]
 pub struct BaselineLimits {
-    /// The text of a baseline, inflated. States are decoded while they are inflated, one resource at a time. Without it:
+    /// The inflated bytes of a baseline. States are decoded while they are inflated, one resource at a time. Without it:
     /// 134217728 (128 MiB).
     #[schemars(range(min = 1))]
     pub inflated_bytes: usize,
-    /// A text that is decoded as a whole: a release, one resource of a state, a file of manifests. Without it: 33554432 (32 MiB).
+    /// The bytes of a text that is decoded as a whole: a release, one resource of a state, or a file of manifests. Without it:
+    /// 33554432 (32 MiB).
     #[schemars(range(min = 1))]
     pub text_bytes: usize,
-    /// The values in one document or resource, after aliases are expanded. A map counts as eight, because of its memory. Without
+    /// The values in one document or resource, after alias expansion. A map counts as eight values, because of its memory. Without
     /// it: 500000.
     #[schemars(range(min = 1))]
     pub nodes: usize,
-    /// YAML and JSON documents. Without it: 50000.
+    /// The number of YAML and JSON documents. Without it: 50000.
     #[schemars(range(min = 1))]
     pub documents: usize,
-    /// Declared objects. Without it: 20000.
+    /// The number of declared objects. Without it: 20000.
     #[schemars(range(min = 1))]
     pub objects: usize,
-    /// How deeply values are nested. Without it: 64.
+    /// The nesting levels of values. Without it: 64.
     #[schemars(range(min = 1, max = 64))]
     pub depth: usize,
-    /// The values in all documents and resources, and the work to expand aliases: it limits the time to decode a baseline. Without
+    /// The values in all documents and resources, plus the work to expand aliases. It bounds the time to decode a baseline. Without
     /// it: 2000000.
     #[schemars(range(min = 1))]
     pub work: usize,
 }
 
-/// Limits of each namespace that baselines and rules are stored in.
+/// The limits of each namespace that stores baselines and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "NamespaceLimitsEntry")]
 pub struct NamespaceLimits {
-    /// Objects that the baselines of one source in it declare together. Without it: 40000.
+    /// The objects that all baselines of one source in the namespace declare. Without it: 40000.
     #[schemars(range(min = 1))]
     pub claims: usize,
-    /// Series of single objects in it, in addition to `metrics.max_series`. Without it: 100000.
+    /// The series about single objects in the namespace, in addition to `metrics.max_series`. Without it: 100000.
     #[schemars(range(min = 1))]
     pub series: usize,
-    /// Team rules. Without it: 200.
+    /// The number of team rules. A ConfigMap without rules counts as one. Without it: 200.
     #[schemars(range(min = 1))]
     pub rules: usize,
-    /// The text of one ConfigMap of team rules. Without it: 262144 (256 KiB).
+    /// The bytes of all ConfigMaps with team rules. Without it: 262144 (256 KiB).
     #[schemars(range(min = 1))]
     pub rule_bytes: usize,
-    /// Baselines of one source. Without it: 2000.
+    /// The number of baselines of one source. Without it: 2000.
     #[schemars(range(min = 1))]
     pub baselines: usize,
 }
@@ -107,7 +108,7 @@ pub enum LimitExceeded {
 }
 
 impl BaselineLimits {
-    /// For input of the user who runs a command.
+    /// The limits on the input of a command.
     pub const fn of_command() -> Self {
         Self {
             inflated_bytes: 256 << 20,
@@ -165,7 +166,8 @@ impl NamespaceLimits {
     }
 
     pub const fn rule_bytes_exceeded(&self) -> LimitExceeded {
-        exceeded(self.rule_bytes, "bytes of rules", "limits.namespace.rule_bytes")
+        let unit = "bytes of rules together with the other ConfigMaps of its namespace";
+        exceeded(self.rule_bytes, unit, "limits.namespace.rule_bytes")
     }
 }
 

@@ -70,7 +70,7 @@ pub struct StateLocations {
     pub lock_max_age: SignedDuration,
     /// Whether all states belong to this cluster, so that no uid has to match.
     pub this_cluster: bool,
-    /// Namespaces whose states and published baselines speak for all objects.
+    /// Namespaces whose states and published baselines have authority over all objects.
     pub trusted_namespaces: TrustedNamespaces,
 }
 
@@ -92,7 +92,7 @@ pub struct ReleaseLocations {
     pub scope: Scope,
     /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
-    /// Namespaces whose releases speak for all objects.
+    /// Namespaces whose releases have authority over all objects.
     pub trusted_namespaces: TrustedNamespaces,
 }
 
@@ -230,7 +230,7 @@ const LAST_APPLIED_KINDS: &[(&str, &str, bool)] = &[
 ];
 
 impl Settings {
-    /// Trusts the baselines of these namespaces, in all sources and instead of other namespaces.
+    /// Trusts the baselines of these namespaces, in all sources. Replaces the trusted namespaces of the settings.
     pub fn trust(&mut self, namespaces: &TrustedNamespaces) {
         self.terraform.trusted_namespaces.clone_from(namespaces);
         self.helm.trusted_namespaces.clone_from(namespaces);

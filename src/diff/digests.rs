@@ -156,7 +156,7 @@ fn replace(value: &mut Node, digests: Digests) {
     }
 }
 
-/// Redacts the strings in a value that may be taken for digests.
+/// Redacts the strings in a value that look like digests.
 pub(super) fn redact_imitations(key: &RedactionKey, value: &mut Node) {
     match value {
         Node::Array(elements) => elements.iter_mut().for_each(|element| redact_imitations(key, element)),

@@ -33,6 +33,7 @@ pub use quantity::{Quantity, QuantityError};
 pub use redaction::{
     LAST_APPLIED, is_secret, redact_binary_data, redact_findings, redact_last_applied, redact_secret,
 };
+pub use reporter::{MAX_FINDINGS, omitted_findings};
 pub use spec_view::{DeploymentView, PodView, ServiceView, SpecView, TemplateView, Text};
 pub use tree::{Members, Node};
 

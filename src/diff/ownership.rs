@@ -1,5 +1,7 @@
 //! Field ownership: which field manager last set a field, by the object's `managedFields`.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use super::{
     digests::Digests,
     tree::{Members, Node, Scalar},
@@ -9,7 +11,13 @@ use crate::types::{FieldManager, FieldPath, KeyedDigest, RedactionKey, Segment, 
 #[derive(Debug)]
 pub struct FieldOwners<'a> {
     entries: Vec<ManagedFieldsEntry<'a>>,
+    identities: Identities,
 }
+
+/// The identities of list elements in `fieldsV1`, `{"name":"web"}`: each is parsed once, when a path leads into its list. Null if it is
+/// malformed.
+#[derive(Debug, Default)]
+struct Identities(RefCell<HashMap<Box<str>, Node>>);
 
 #[derive(Debug)]
 struct ManagedFieldsEntry<'a> {
@@ -39,7 +47,7 @@ impl From<&Scalar<'_>> for Identity {
 impl Identity {
     fn shown(&self, key: &RedactionKey) -> ShortText {
         match self {
-            // In a path, nothing else tells it from a digest.
+            // A path has no form that distinguishes it from a digest.
             Self::Plain(text) if KeyedDigest::is_imitated_by(text) => {
                 key.digest(text.as_bytes()).to_string().as_str().into()
             }
@@ -69,7 +77,8 @@ pub(super) fn shown_path(key: &RedactionKey, path: &[Step]) -> FieldPath {
 impl<'a> FieldOwners<'a> {
     pub fn of(object: &'a Node) -> Self {
         let entries = object["metadata"]["managedFields"].elements();
-        Self { entries: entries.iter().filter_map(ManagedFieldsEntry::read).collect() }
+        let entries = entries.iter().filter_map(ManagedFieldsEntry::read).collect();
+        Self { entries, identities: Identities::default() }
     }
 
     /// The [owner](Self::owner) of a field without redacted keys.
@@ -85,7 +94,7 @@ impl<'a> FieldOwners<'a> {
     /// Writes through the `scale` subresource have no time.
     pub(super) fn owner(&self, path: &[Step]) -> Option<&FieldManager> {
         let owners = self.entries.iter().filter_map(|entry| {
-            let ownership = ownership(entry.fields, path)?;
+            let ownership = ownership(entry.fields, path, &self.identities)?;
             Some((ownership, &entry.manager))
         });
         owners.max_by_key(|(ownership, manager)| (*ownership, manager.time)).map(|(_, manager)| manager)
@@ -137,7 +146,7 @@ pub(super) const REDACTED_ELEMENTS: &str = "k:";
 pub(super) const REDACTED_VALUES: &str = "v:";
 
 /// Whether and how `fieldsV1` contains a path.
-fn ownership(fields: &Node, path: &[Step]) -> Option<Ownership> {
+fn ownership(fields: &Node, path: &[Step], identities: &Identities) -> Option<Ownership> {
     let members = fields.as_object()?;
     let Some((first, rest)) = path.split_first() else {
         return Some(Ownership::Itself);
@@ -150,13 +159,13 @@ fn ownership(fields: &Node, path: &[Step]) -> Option<Ownership> {
             .or_else(|| members.get(&format!("v:{value}"))),
         Step::Value(value) => redacted_element(members, REDACTED_VALUES, |identity| value.is(identity)),
         Step::Element(keys) => {
-            let plain = members.iter().find(|(name, _)| is_plain_element(name, keys)).map(|(_, inner)| inner);
+            let plain = members.iter().find(|(name, _)| identities.are(name, keys)).map(|(_, inner)| inner);
             let is_element = |identity: &Node| has_keys(identity, keys);
             plain.or_else(|| redacted_element(members, REDACTED_ELEMENTS, is_element))
         }
     };
     match inner {
-        Some(inner) => ownership(inner, rest),
+        Some(inner) => ownership(inner, rest, identities),
         None => members.is_empty().then_some(Ownership::Parent),
     }
 }
@@ -165,10 +174,19 @@ fn redacted_element<'a>(members: &'a Members, list: &str, is: impl Fn(&Node) -> 
     members.get(list)?.elements().iter().find(|pair| is(&pair[0])).map(|pair| &pair[1])
 }
 
-/// Whether a `k:` entry of `fieldsV1` is the element with these keys.
-fn is_plain_element(entry: &str, keys: &[(ShortText, Identity)]) -> bool {
-    let identity = entry.strip_prefix("k:").filter(|identity| !identity.is_empty());
-    identity.is_some_and(|identity| serde_json::from_str(identity).is_ok_and(|node| has_keys(&node, keys)))
+impl Identities {
+    /// Whether a `k:` entry of `fieldsV1` is the element with these keys.
+    fn are(&self, entry: &str, keys: &[(ShortText, Identity)]) -> bool {
+        let Some(identity) = entry.strip_prefix("k:").filter(|identity| !identity.is_empty()) else {
+            return false;
+        };
+        let mut parsed = self.0.borrow_mut();
+        if let Some(known) = parsed.get(identity) {
+            return has_keys(known, keys);
+        }
+        let node = serde_json::from_str(identity).unwrap_or(Node::Null);
+        has_keys(parsed.entry(identity.into()).or_insert(node), keys)
+    }
 }
 
 fn has_keys(identity: &Node, keys: &[(ShortText, Identity)]) -> bool {

@@ -9,7 +9,7 @@ use super::{
     ownership::{REDACTED_ELEMENTS, REDACTED_VALUES},
     tree::{Members, Node},
 };
-use crate::types::{FieldClass, Finding, Kind, RedactionKey, RedactionPolicy, is_within};
+use crate::types::{FieldClass, Finding, Kind, RedactionKey, RedactionPolicy, WHOLE_OBJECT, is_within};
 
 /// The annotation of `kubectl apply`, which contains the whole manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -159,7 +159,7 @@ pub fn redact_field(object: &mut Node, field: &str, keys: &[RedactionKey]) {
 
 fn redact_at(name: &str, value: &mut Node, field: &str, keys: &[RedactionKey]) {
     match value {
-        value if field.is_empty() => redact_member(keys, name, value),
+        value if field == WHOLE_OBJECT => redact_member(keys, name, value),
         Node::Array(elements) => {
             elements.iter_mut().for_each(|element| redact_at(name, element, field, keys));
         }
@@ -177,14 +177,14 @@ fn redact_at(name: &str, value: &mut Node, field: &str, keys: &[RedactionKey]) {
     }
 }
 
-/// The rest of a path after the member of this name, which may contain dots; [`None`] if the path leads elsewhere. The empty
-/// path leads into every member.
+/// The rest of a path after the member of this name, which may contain dots; [`WHOLE_OBJECT`] if the path leads to all of the
+/// member, [`None`] if it leads elsewhere.
 fn rest_of_path<'a>(field: &'a str, name: &str) -> Option<&'a str> {
-    if field.is_empty() {
-        return Some("");
+    if field == WHOLE_OBJECT {
+        return Some(WHOLE_OBJECT);
     }
     let rest = field.strip_prefix(name)?;
-    if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
+    if rest.is_empty() { Some(WHOLE_OBJECT) } else { rest.strip_prefix('.') }
 }
 
 /// Redacts values in the keys of `fieldsV1`: `k:` identifies list elements by their keys, `v:` by their value.
@@ -227,7 +227,7 @@ fn redact_owned_fields(owned: &mut Node, field: &str, keys: &[RedactionKey]) {
 
 /// Redacts the identity of a list element. Returns whether it contains a sensitive value.
 fn redact_identity(identity: &mut Node, field: &str, keys: &[RedactionKey]) -> bool {
-    if field.is_empty() {
+    if field == WHOLE_OBJECT {
         redact_value(keys, identity);
         return true;
     }
@@ -237,8 +237,7 @@ fn redact_identity(identity: &mut Node, field: &str, keys: &[RedactionKey]) -> b
     is_sensitive
 }
 
-/// Redacts the values of findings at, within or around one of these fields. Fields are written without indices; the empty one
-/// is the whole object.
+/// Redacts the values of findings at, within or around one of these fields. Fields are written without indices.
 ///
 /// The live object is redacted there already. A value that another source declares is not, and remains visible after the live
 /// field is deleted.

@@ -1,4 +1,7 @@
 //! Collects the findings of a walk over an object.
+//!
+//! A tenant may declare 50,000 fields that the live object does not have. So only the first [`MAX_FINDINGS`] are kept, and one more
+//! finding counts the others. Its class is `existence`, which no other class exceeds: what the limit hides may be critical.
 
 use std::cell::Cell;
 
@@ -9,7 +12,11 @@ use super::{
     redaction::LAST_APPLIED,
     tree::{Node, Scalar},
 };
-use crate::types::{FieldValue, Finding, RedactionKey, is_within};
+use crate::types::{FieldClass, FieldPath, FieldValue, Finding, RedactionKey, is_within};
+
+/// The most findings of one comparison, and the most with redacted values. They have separate limits, so that the plain findings,
+/// which are listed even if the declaration is untrusted, do not show whether a redacted value is the same.
+pub const MAX_FINDINGS: usize = 1_000;
 
 /// Tracks the path of a walk and reports each difference at that path, with its owner and redacted if necessary.
 pub(super) struct DiffReporter<'a> {
@@ -24,6 +31,31 @@ pub(super) struct DiffReporter<'a> {
     findings: Vec<Finding>,
     /// The attribute of each finding, without indices.
     finding_attributes: Vec<Box<str>>,
+    plain: Reported,
+    redacted: Reported,
+}
+
+/// The differences with plain or with redacted values.
+#[derive(Clone, Default)]
+struct Reported {
+    count: usize,
+    /// The field that contains all of them beyond [`MAX_FINDINGS`].
+    omitted: Option<Vec<Step>>,
+}
+
+impl Reported {
+    /// Counts a difference. Returns whether its finding is kept.
+    fn add(&mut self, path: &[Step]) -> bool {
+        self.count += 1;
+        if self.count <= MAX_FINDINGS {
+            return true;
+        }
+        let is_same = |steps: &(&Step, &Step)| matches!(steps, (Step::Field(a), Step::Field(b)) if a == b);
+        let omitted = self.omitted.get_or_insert_with(|| path.to_vec());
+        let common = omitted.iter().zip(path).take_while(is_same).count();
+        omitted.truncate(common);
+        false
+    }
 }
 
 impl<'a> DiffReporter<'a> {
@@ -37,6 +69,8 @@ impl<'a> DiffReporter<'a> {
             attributes: Vec::new(),
             findings: Vec::new(),
             finding_attributes: Vec::new(),
+            plain: Reported::default(),
+            redacted: Reported::default(),
         }
     }
 
@@ -68,16 +102,18 @@ impl<'a> DiffReporter<'a> {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.findings.len()
+        self.plain.count + self.redacted.count
     }
 
     /// Whether a walk reports nothing. Its findings are discarded.
     pub(super) fn reports_nothing(&mut self, walk: impl FnOnce(&mut Self)) -> bool {
-        let before = self.count();
+        let (before, kept) = (self.count(), self.findings.len());
+        let reported = (self.plain.clone(), self.redacted.clone());
         walk(self);
         let nothing = self.count() == before;
-        self.findings.truncate(before);
-        self.finding_attributes.truncate(before);
+        (self.plain, self.redacted) = reported;
+        self.findings.truncate(kept);
+        self.finding_attributes.truncate(kept);
         nothing
     }
 
@@ -121,7 +157,7 @@ impl<'a> DiffReporter<'a> {
         }
     }
 
-    /// The value of a list element that is an object, in a finding that covers all of it.
+    /// The value of a list element that is an object, in a finding about the whole element.
     pub(super) fn empty_object(element: Option<&Node>) -> FieldValue {
         element.map_or(FieldValue::Absent, |_| FieldValue::Json("{}".into()))
     }
@@ -160,6 +196,12 @@ impl<'a> DiffReporter<'a> {
             || is_redacted(&expected)
             || is_redacted(&actual)
             || self.is_sensitive(&attribute);
+        let is_partly = |value: &FieldValue| matches!(value, FieldValue::PartlyRedacted(_));
+        let has_redacted = is_sensitive || is_partly(&expected) || is_partly(&actual);
+        let reported = if has_redacted { &mut self.redacted } else { &mut self.plain };
+        if !reported.add(&self.path) {
+            return;
+        }
         let value = |value: FieldValue| if is_sensitive { value.redacted(self.key) } else { value };
         let path = shown_path(self.key, &self.path);
         self.findings.push(Finding {
@@ -172,11 +214,31 @@ impl<'a> DiffReporter<'a> {
         self.finding_attributes.push(attribute.into());
     }
 
-    pub(super) fn finish(self) -> (Vec<Finding>, Vec<Box<str>>) {
+    pub(super) fn finish(mut self) -> (Vec<Finding>, Vec<Box<str>>) {
+        for (reported, is_redacted) in [(self.plain, false), (self.redacted, true)] {
+            let Some(omitted) = reported.omitted else { continue };
+            let mut finding = omitted_findings(reported.count - MAX_FINDINGS);
+            if !omitted.is_empty() {
+                finding.path = shown_path(self.key, &omitted);
+            }
+            // It counts redacted values that differ, so it is not listed where they are not.
+            if is_redacted {
+                finding.actual = FieldValue::PartlyRedacted(finding.actual.text().into());
+            }
+            self.findings.push(finding);
+            self.finding_attributes.push(Box::default());
+        }
         (self.findings, self.finding_attributes)
     }
 
     fn is_sensitive(&self, attribute: &str) -> bool {
         self.sensitive.iter().any(|path| is_within(attribute, path))
     }
+}
+
+/// One finding in place of this number of others.
+pub fn omitted_findings(count: usize) -> Finding {
+    let path = FieldPath::of_fields(["metadata", "name"]);
+    let text = format!("and {count} more fields differ");
+    Finding { expected: FieldValue::Absent, ..Finding::new(path, FieldClass::Existence, "", &text) }
 }

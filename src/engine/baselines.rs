@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use super::{shared_map::SharedMap, trust::Corroborations};
 use crate::{
     diff::{declared_labels, is_written_by_terraform, terraform::sensitive_fields},
-    types::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, RedactionKey, Source},
+    types::{
+        Baseline, DeclaredObject, HelmRelease, Kind, LiveObject, ObjectKey, RedactionKey, Source,
+        WHOLE_OBJECT,
+    },
 };
 
 /// Identifies a baseline.
@@ -114,7 +117,7 @@ impl Baselines {
         of_source.filter_map(|declaration| Some((self.get(&declaration.baseline)?, &*declaration.object)))
     }
 
-    /// The declarations of an object in baselines that may speak for it.
+    /// The declarations of an object in baselines with authority over it.
     fn trusted_declarations(
         &self,
         key: &ObjectKey,
@@ -136,8 +139,8 @@ impl Baselines {
         labels.find(|labels| !labels.is_empty()).unwrap_or_default()
     }
 
-    /// The fields of an object that any trusted baseline marks as sensitive, with that baseline's redaction key. Rules match by
-    /// values, so a baseline that may not speak for the object must not redact them.
+    /// The fields of an object that any trusted baseline marks as sensitive, with the redaction key of that baseline. Rules match
+    /// values, so a baseline without authority over the object must not redact them.
     pub(super) fn sensitive_fields_of(
         &self,
         key: &ObjectKey,
@@ -147,7 +150,7 @@ impl Baselines {
         declared.filter(|declared| !declared.sensitive.is_empty()).map(|declared| {
             // Fields may have other names in another version, so there all of them are sensitive.
             let is_same_version = declared.object.version == key.kind.version;
-            let fields = if is_same_version { sensitive_fields(declared) } else { vec![Box::default()] };
+            let fields = if is_same_version { sensitive_fields(declared) } else { vec![WHOLE_OBJECT.into()] };
             (fields, &declared.key)
         })
     }
@@ -160,12 +163,23 @@ impl Baselines {
         self.declarations_of(key).any(|declaration| declaration.baseline == *id)
     }
 
+    pub(super) fn is_declared_by_release(&self, release: &HelmRelease, key: &ObjectKey) -> bool {
+        self.declared(Source::Helm, key).any(|(state, _)| state.baseline.authority.release() == Some(release))
+    }
+
+    /// Whether a release exists and cannot be read now.
+    pub(super) fn is_faulty_release(&self, release: &HelmRelease) -> bool {
+        self.states.values().any(|state| {
+            state.baseline.fault.is_some() && state.baseline.authority.release() == Some(release)
+        })
+    }
+
     pub(super) fn keys_of_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
         self.declarations.keys().filter(|key| key.kind.is_same_type(kind)).cloned().collect()
     }
 
     /// The name of another baseline of the same source that declares the whole object, if `baseline` newly
-    /// declares the whole object, too. Both cover its namespace: others may not speak for it.
+    /// declares the whole object, too. The authority of both covers its namespace.
     pub(super) fn conflicting_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
         let declarations = self.declarations.get(&declared_key(object))?;
         let namespace = &*object.object.namespace;

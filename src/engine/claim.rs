@@ -13,8 +13,8 @@ use crate::{
     rules::{RatedObject, RuleSet},
     types::{
         ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
-        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource, ResolutionCause, Severity,
-        Source, Verdict,
+        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource, PathPattern,
+        ResolutionCause, Severity, Source, Verdict,
     },
 };
 
@@ -29,10 +29,21 @@ impl ClaimEntry {
         self.object.key()
     }
 
+    pub(super) fn claim_key(&self) -> ClaimKey {
+        ClaimKey { object: self.key().clone(), source: self.claim.source }
+    }
+
     pub(super) fn counter_key(&self) -> CounterKey {
         let key = self.key();
         CounterKey { kind: key.kind.clone(), namespace: key.namespace.clone(), source: self.claim.source }
     }
+}
+
+/// Identifies a claim, also one of an earlier run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClaimKey {
+    pub(super) object: ObjectKey,
+    pub(super) source: Source,
 }
 
 /// The unit of all verdicts, series and transitions: one object and one source.
@@ -323,7 +334,7 @@ impl Rater<'_> {
             return LastKnown::Ignored(Box::new(ignored));
         }
         let onset = differences.iter().map(|difference| difference.onset).chain(previous_onset).min();
-        let onset = onset.unwrap_or(self.now);
+        let onset = onset.map_or(self.now, |onset| onset.min(self.now));
         LastKnown::Episode(Box::new(Episode { drift_kind: kind, onset, differences, ignored }))
     }
 }
@@ -339,20 +350,16 @@ pub(super) fn has_same_rule_inputs(a: &LiveObject, b: &LiveObject) -> bool {
     Arc::ptr_eq(&a.rule_inputs, &b.rule_inputs) || a.rule_inputs == b.rule_inputs
 }
 
+/// `muted_paths` are those of the object's [`RuleInputs`](crate::types::RuleInputs), parsed once for all differences.
 pub(super) fn object_view<'a>(
     object: &'a ClaimedObject,
+    muted_paths: &'a [PathPattern],
     source: Source,
     autoscalers: &AutoscalerIndex,
 ) -> RatedObject<'a> {
     let (key, rule_inputs) = (object.key(), object.rule_inputs());
     let autoscaled = autoscalers.is_autoscaled(key);
-    RatedObject {
-        key,
-        labels: &rule_inputs.labels,
-        muted_paths: rule_inputs.muted_paths.as_deref(),
-        source,
-        autoscaled,
-    }
+    RatedObject { key, labels: &rule_inputs.labels, muted_paths, source, autoscaled }
 }
 
 #[cfg(test)]
@@ -389,7 +396,7 @@ mod tests {
         let object = RatedObject {
             key: &key,
             labels: &[],
-            muted_paths: None,
+            muted_paths: &[],
             source: Source::Annotation,
             autoscaled: false,
         };

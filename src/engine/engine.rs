@@ -5,12 +5,13 @@
 //!
 //! # Where an episode starts and ends
 //!
-//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes in four places:
+//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes in three
+//! functions; the third row calls the second:
 //!
 //! | place | an episode starts | an episode ends with the cause |
 //! |---|---|---|
 //! | [`step_episode`], for each source that judges the object | a difference counts | `reverted`, `absorbed`, `rule` or `deleted`: its table says which |
-//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object or its annotation was deleted, `absorbed` if a baseline was changed, `rule` if a baseline was removed or no watch selects the object |
+//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it, `rule` if a baseline was removed, no watch selects the object or the settings disable a source that stores its baseline on it |
 //! | `Engine::drop_object`, for a kind that is no longer watched | | `rule`; `deleted` if the cluster no longer serves it |
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
@@ -18,7 +19,8 @@
 //! than the watch: [`is_start_observed`].
 //!
 //! After a restart the counters start at zero, and the history is what `--history.file` holds. Drift that the first list finds is an
-//! episode, but neither a detection nor a transition; its onset comes from the object's `managedFields`. Its end is counted.
+//! episode, but not a detection; its onset comes from the object's `managedFields`. It is a transition only if the history file has
+//! to keep an observed onset. Its end is counted.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -31,12 +33,12 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use super::{
-    ActiveRules, Claim, ClaimEntry, DriftCounters, EngineMetrics, EpisodeChange, EpisodeCount,
-    EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
+    ActiveRules, Claim, ClaimEntry, Corroboration, DriftCounters, EngineMetrics, EpisodeChange, EpisodeCount,
+    EpisodeSummary, History, KindState, PlannedWatch, Snapshot, Transition, WatchState,
     active_rules::update_rule_matches,
     autoscalers::{AutoscalerIndex, scale_target},
     baselines::{BaselineId, Baselines},
-    claim::{Rater, object_view, only_baseline_moved, rerate, step_episode},
+    claim::{ClaimKey, Rater, object_view, only_baseline_moved, rerate, step_episode},
     history::ObservedOnsets,
     judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
@@ -50,12 +52,14 @@ use crate::{
     rules::RuleSet,
     types::{
         AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
-        DeclaredObject, Difference, Episode, HashBaseline, HelmRelease, Judgement, Kind, LastKnown,
-        LiveObject, ObjectKey, OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, Verdict,
-        VerdictKind, WatchHealth, WatchId, WatchPlan,
+        DeclaredObject, Episode, HashBaseline, Judgement, Kind, LastApplied, LastKnown, LiveObject,
+        ObjectKey, OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, SyncHealth, Verdict,
+        VerdictKind, WatchId, WatchPlan,
     },
 };
 
+/// The maximum number of objects of one event that are logged one by one.
+const MAX_LOGGED: usize = 10;
 /// A claim keeps its count of episodes for this long after the last one.
 const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 
@@ -68,7 +72,7 @@ pub struct Engine {
     /// The open watches of the plan. Events of other watches arrive too late, and are ignored.
     watches: BTreeMap<WatchId, OpenWatch>,
     /// Claims with a count of episodes, and the start of one of them: the window is measured from it or from a later one.
-    episode_counts: HashMap<(ObjectKey, Source), Timestamp>,
+    episode_counts: HashMap<ClaimKey, Timestamp>,
     /// The version of the last changed block; never reused.
     block_version: u64,
     /// Desired state that is not stored on the objects themselves.
@@ -76,8 +80,8 @@ pub struct Engine {
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
     grace_periods: HashMap<ObjectKey, Timestamp>,
-    /// Of claims that were not compared yet.
-    observed_onsets: HashMap<(ObjectKey, Source), ObservedOnsets>,
+    /// The onsets that an earlier run observed in claims that were not compared yet.
+    observed_onsets: HashMap<ClaimKey, ObservedOnsets>,
     /// When rule expiry was last checked.
     rules_checked_at: Timestamp,
 }
@@ -85,16 +89,17 @@ pub struct Engine {
 /// Why an object is reconciled.
 #[derive(Clone, Copy, Debug)]
 struct ReconcileContext {
-    /// Whether drift of an object without claims so far started while we watched. Only such episodes are counted.
-    counted: bool,
-    /// The cause for episodes of claims whose source no longer declares the object.
-    cause: ResolutionCause,
+    /// The cause for episodes of claims that end: their source no longer declares the object, or it was recreated. [`end_cause`]
+    /// overrides it where the settings disabled the source.
+    default_end_cause: ResolutionCause,
+    /// Whether the object is in the first list of its watch, so that its drift may be older than the watch.
+    in_first_list: bool,
     now: Timestamp,
 }
 
 impl ReconcileContext {
-    fn uncounted(cause: ResolutionCause, now: Timestamp) -> Self {
-        Self { counted: false, cause, now }
+    fn new(default_end_cause: ResolutionCause, now: Timestamp) -> Self {
+        Self { default_end_cause, in_first_list: false, now }
     }
 }
 
@@ -114,7 +119,7 @@ impl Engine {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
             rules: Arc::new(ActiveRules::new(rules)),
-            sources: Arc::new(with_baselines.map(|source| (*source, WatchHealth::Starting)).collect()),
+            sources: Arc::new(with_baselines.map(|source| (*source, SyncHealth::Starting)).collect()),
             ..Snapshot::default()
         };
         sources.iter().for_each(|source| metrics.init_object_source(*source));
@@ -153,14 +158,15 @@ impl Engine {
             Event::ListEnded(watch) => self.commit_list(watch, now),
             Event::Applied(watch, object) => {
                 let kind = self.watches.get(&watch).map(|open| open.kind);
-                let changed = kind.is_some_and(|kind| self.apply_object(kind, object, true, now));
+                let context = ReconcileContext::new(ResolutionCause::Deleted, now);
+                let changed = kind.is_some_and(|kind| self.apply_object(kind, object, context));
                 self.metrics.observe_duration(started.elapsed());
                 changed
             }
             Event::Deleted { watch, namespace, name } => {
                 let kind = self.watch_state(watch).map(|state| state.spec.kind.clone());
                 let key = kind.map(|kind| ObjectKey { kind, namespace, name });
-                let context = ReconcileContext { counted: true, cause: ResolutionCause::Deleted, now };
+                let context = ReconcileContext::new(ResolutionCause::Deleted, now);
                 key.is_some_and(|key| self.delete_object(&key, context))
             }
             Event::WatchHealth(watch, health) => self.set_watch_health(watch, health, now),
@@ -200,26 +206,25 @@ impl Engine {
         if before.is_empty() && judgements.is_empty() {
             return false;
         }
-        let object = match presence {
-            Presence::Exists(object) => ClaimedObject::Live(object.clone()),
-            Presence::Absent | Presence::Unwatched | Presence::NotSynced => self.absent_object(key, &before),
-        };
+        let object = self.claimed_object(key, presence, &before);
 
         // Findings are rated only if all labels that the rules need were read.
         let has_labels = self.snapshot.rules.has_labels(&object);
+        let muted_paths = object.rule_inputs().muted_patterns();
+        let is_new = before.is_empty() && object.live().is_some() && !context.in_first_list;
         let mut after = Vec::with_capacity(judgements.len());
         for SourceJudgement { source, judgement, details } in judgements {
             let known = before.iter().find(|entry| entry.claim.source == source);
             // A recreated object carries a new baseline, so the claim on its predecessor ends here.
             let recreated = known.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
             if let Some(entry) = recreated {
-                self.end_claim(entry, context);
+                self.end_claim(entry, context.default_end_cause, now);
             }
             let previous = known.filter(|_| recreated.is_none()).map(|entry| &**entry);
             let previous_claim = previous.map(|entry| &entry.claim);
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
-            let view = object_view(&object, source, &self.autoscalers);
+            let view = object_view(&object, &muted_paths, source, &self.autoscalers);
             let observed = self.restored_onsets(&object, source);
             let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, observed, now };
             let judgement = rater.judgement_for_now(judgement);
@@ -229,10 +234,10 @@ impl Engine {
             let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
             let (verdict, change) = step_episode(verdict, judgement, baseline_moved, &rater);
             if is_conclusive && !self.observed_onsets.is_empty() {
-                self.observed_onsets.remove(&(object.key().clone(), source));
+                self.observed_onsets.remove(&ClaimKey { object: object.key().clone(), source });
             }
-            let is_new_object = recreated.is_some() || context.counted && before.is_empty();
-            let change = change.without_unobserved_start(is_start_observed(previous_claim, is_new_object));
+            let is_start_observed = is_start_observed(previous_claim, is_new || recreated.is_some());
+            let change = change.without_unobserved_start(is_start_observed);
 
             // Record.
             self.metrics.count_reconcile(&object.key().kind, verdict.kind().as_str());
@@ -253,7 +258,7 @@ impl Engine {
         // A claim that its source no longer makes ends, and its episode.
         for entry in &before {
             if !after.iter().any(|updated| updated.claim.source == entry.claim.source) {
-                self.end_claim(entry, context);
+                self.end_claim(entry, end_cause(entry.claim.source, presence, context), now);
             }
         }
 
@@ -268,17 +273,20 @@ impl Engine {
         source: Source,
     ) -> Option<&BTreeMap<Box<str>, Timestamp>> {
         let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty())?;
-        let claim = restored.get(&(object.key().clone(), source))?;
+        let claim = restored.get(&ClaimKey { object: object.key().clone(), source })?;
         (*claim.uid == *object.uid()).then_some(&claim.onsets)
     }
 
     /// Ends a claim, and its episode if it has one.
-    fn end_claim(&mut self, entry: &ClaimEntry, context: ReconcileContext) {
+    fn end_claim(&mut self, entry: &ClaimEntry, cause: ResolutionCause, now: Timestamp) {
         let change = match entry.claim.verdict.episode() {
-            Some(_) => EpisodeChange::Ended(context.cause),
+            Some(_) => EpisodeChange::Ended(cause),
             None => EpisodeChange::Unchanged,
         };
-        self.record(Some(entry), None, change, context.now);
+        self.record(Some(entry), None, change, now);
+        if entry.claim.episodes.is_some() {
+            self.episode_counts.remove(&entry.claim_key());
+        }
     }
 
     /// Counts an episode that started or ended, and appends the transition to the history.
@@ -304,7 +312,7 @@ impl Engine {
                     Arc::make_mut(&mut self.snapshot.counters).count_detection(&counter, episode);
                 }
                 if entry.claim.episodes.is_some_and(|episodes| episodes.count == 1) {
-                    self.episode_counts.insert((entry.key().clone(), entry.claim.source), now);
+                    self.episode_counts.insert(entry.claim_key(), now);
                 }
             }
             EpisodeChange::Ended(cause) => {
@@ -324,7 +332,7 @@ impl Engine {
             });
         let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
         let is_move = from != to && before.is_some() && after.is_some() && !is_first_sync && !is_apply;
-        // An onset that nothing else records is written to the history file.
+        // Only the history file records an observed onset.
         let known = before.map(|entry| &entry.claim.verdict);
         let is_new_onset =
             self.snapshot.history.is_persistent() && new.is_some_and(|new| has_new_onset(new, known));
@@ -377,22 +385,27 @@ impl Engine {
     }
 
     /// Reconciles the declared objects of a kind that do not exist, after one of its first lists ended.
-    fn reconcile_absent(&mut self, kind: &Kind, counted: bool, now: Timestamp) {
+    fn reconcile_absent(&mut self, kind: &Kind, now: Timestamp) {
+        let context = ReconcileContext::new(ResolutionCause::Deleted, now);
         for key in self.baselines.keys_of_kind(kind) {
             let presence = presence(&self.snapshot.kinds, &key);
             if matches!(presence, Presence::Absent | Presence::Unwatched) {
-                self.reconcile(
-                    &key,
-                    &presence,
-                    ReconcileContext { counted, cause: ResolutionCause::Deleted, now },
-                );
+                self.reconcile(&key, &presence, context);
             }
         }
         self.match_baselines(self.baselines.undecided(), now);
     }
 
-    /// An object that does not exist. It keeps the labels that were last read, or else the declared ones.
-    fn absent_object(&self, key: &ObjectKey, before: &[Arc<ClaimEntry>]) -> ClaimedObject {
+    /// One that does not exist keeps the labels that were last read, or else has the declared ones.
+    fn claimed_object(
+        &self,
+        key: &ObjectKey,
+        presence: &Presence,
+        before: &[Arc<ClaimEntry>],
+    ) -> ClaimedObject {
+        if let Presence::Exists(object) = presence {
+            return ClaimedObject::Live(object.clone());
+        }
         let last_read = before.first().map(|entry| entry.object.rule_inputs());
         let declared = || Arc::new(RuleInputs { labels: self.declared_labels(key), ..RuleInputs::default() });
         let rule_inputs = last_read.filter(|inputs| inputs.has_read_any()).map_or_else(declared, Arc::clone);
@@ -418,15 +431,9 @@ impl Engine {
 
     // Live objects and lists.
 
-    /// Applies a live object of the kind at this index. `counted`: an episode that is detected now started
-    /// while we watched.
-    fn apply_object(
-        &mut self,
-        kind: usize,
-        mut object: Arc<LiveObject>,
-        counted: bool,
-        now: Timestamp,
-    ) -> bool {
+    /// Applies a live object of the kind at this index.
+    fn apply_object(&mut self, kind: usize, mut object: Arc<LiveObject>, context: ReconcileContext) -> bool {
+        let now = context.now;
         let key = object.key.clone();
         let cached = self.snapshot.kinds[kind].blocks.object(&key.namespace, &key.name).cloned();
         let cached = cached.filter(|cached| is_same_version(cached, &object) || cached.uid == object.uid);
@@ -446,7 +453,6 @@ impl Engine {
             }
         }
         let matched = self.baselines.match_by_object(&object);
-        let context = ReconcileContext { counted, cause: ResolutionCause::Deleted, now };
         self.reconcile(&key, &Presence::Exists(object), context);
         self.reconcile_matched(matched, &HashSet::new(), now);
         true
@@ -461,18 +467,15 @@ impl Engine {
         self.store(&object.key, &before, before.iter().map(refresh).collect())
     }
 
-    /// Notes which Helm release the annotations of an object name, if it is one that declares the object beyond its namespace.
+    /// Records which Helm release the annotations of an object name, if that release declares the object outside its namespace.
     fn observe_annotations(&mut self, object: &LiveObject) {
         let (Some(named), key) = (&object.helm_release, &object.key) else { return };
-        let declaring = self.baselines.declared(Source::Helm, key);
-        let declaring = declaring.filter_map(|(state, _)| state.baseline.authority.release());
-        let declaring: Vec<HelmRelease> = declaring.cloned().collect();
-        if declaring.iter().any(|release| *release.namespace != *key.namespace) {
-            self.snapshot.history.corroborations.observe(key, named, declaring);
+        if *named.namespace != *key.namespace && self.baselines.is_declared_by_release(named, key) {
+            self.snapshot.history.corroborations.add(named, key);
         }
     }
 
-    /// Handles the deletion of an object. Claims of sources that still declare it remain.
+    /// Handles the deletion of an object. Claims of sources that still declare it remain, unless no synced watch would show it.
     fn delete_object(&mut self, key: &ObjectKey, context: ReconcileContext) -> bool {
         // A watch that selects objects on our side reports the deletion of each unselected object: that must
         // be cheap.
@@ -491,7 +494,7 @@ impl Engine {
             return;
         }
         for entry in &before {
-            self.end_claim(entry, ReconcileContext { counted: true, cause, now });
+            self.end_claim(entry, cause, now);
         }
         self.store(key, &before, Vec::new());
     }
@@ -519,14 +522,13 @@ impl Engine {
         let cause =
             if mem::take(&mut open.reselected) { ResolutionCause::Rule } else { ResolutionCause::Deleted };
         let Some(state) = self.watch_state_mut(watch) else { return false };
-        // Drift in the first list started before we watched; drift in a relist started since then.
-        let counted = mem::replace(&mut state.synced, true);
+        let in_first_list = !mem::replace(&mut state.synced, true);
         state.first_list_ended = true;
-        state.health = WatchHealth::Up;
+        state.health = SyncHealth::Up;
         let spec = state.spec.clone();
         let (changed, deleted) = staged.diff(&self.snapshot.kinds[kind].blocks, &spec);
         for key in deleted {
-            self.delete_object(&key, ReconcileContext { counted, cause, now });
+            self.delete_object(&key, ReconcileContext::new(cause, now));
         }
         // All baselines are matched to the cluster before the first of their objects is judged.
         let matched: Vec<ObjectKey> =
@@ -537,11 +539,13 @@ impl Engine {
         } else {
             changed.iter().map(|object| object.key.clone()).collect()
         };
+        let context =
+            ReconcileContext { in_first_list, ..ReconcileContext::new(ResolutionCause::Deleted, now) };
         for object in changed {
-            self.apply_object(kind, object, counted, now);
+            self.apply_object(kind, object, context);
         }
         self.reconcile_matched(matched, &reconciled, now);
-        self.reconcile_absent(&spec.kind, counted, now);
+        self.reconcile_absent(&spec.kind, now);
         self.snapshot.update_readiness();
         self.snapshot.sequence += 1;
         true
@@ -572,12 +576,12 @@ impl Engine {
             })
             .collect();
         for (key, cause) in unselected {
-            self.delete_object(&key, ReconcileContext { counted: true, cause, now });
+            self.delete_object(&key, ReconcileContext::new(cause, now));
         }
         // A kind that cannot be watched has no list whose end would trigger this.
         for kind in self.snapshot.kinds.clone() {
             if kind.watches.iter().any(|watch| is_refused(&watch.health)) {
-                self.reconcile_absent(&kind.kind, false, now);
+                self.reconcile_absent(&kind.kind, now);
             }
         }
         self.snapshot.update_readiness();
@@ -619,7 +623,7 @@ impl Engine {
         for (kind, new) in kinds.iter().enumerate() {
             let old_watches = find_kind(&self.snapshot.kinds, &new.kind).map_or(&[][..], |old| &old.watches);
             for (state, watch) in new.watches.iter().enumerate() {
-                let Some(id) = watch.id else { continue };
+                let PlannedWatch::Open(id) = watch.planned else { continue };
                 let open = before.remove(&id).unwrap_or_else(|| OpenWatch {
                     kind,
                     state,
@@ -631,7 +635,7 @@ impl Engine {
         }
     }
 
-    fn set_watch_health(&mut self, watch: WatchId, health: WatchHealth, now: Timestamp) -> bool {
+    fn set_watch_health(&mut self, watch: WatchId, health: SyncHealth, now: Timestamp) -> bool {
         if self.watch_state(watch).is_none_or(|state| state.health == health) {
             return false;
         }
@@ -641,7 +645,7 @@ impl Engine {
         state.health = health;
         let kind = state.spec.kind.clone();
         if refused {
-            self.reconcile_absent(&kind, false, now);
+            self.reconcile_absent(&kind, now);
         }
         self.snapshot.update_readiness();
         self.snapshot.sequence += 1;
@@ -669,7 +673,7 @@ impl Engine {
         let live: Vec<Arc<LiveObject>> =
             affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
         affected.extend(live.iter().flat_map(|object| self.baselines.match_by_object(object)));
-        self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Absorbed, now));
+        self.reconcile_all(affected, ReconcileContext::new(ResolutionCause::Absorbed, now));
         self.match_baselines(vec![BaselineId::of(baseline)], now);
         self.publish_baselines();
         true
@@ -681,12 +685,12 @@ impl Engine {
         if let Some(removed) = removed {
             self.forget_corroborations(&removed, &affected);
         }
-        self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+        self.reconcile_all(affected, ReconcileContext::new(ResolutionCause::Rule, now));
         self.publish_baselines();
         true
     }
 
-    /// Forgets the corroborations of objects that a release declares no longer.
+    /// Removes the corroborations of objects that a release no longer declares.
     fn forget_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
         let Some(release) = baseline.authority.release() else { return };
         let id = BaselineId::of(baseline);
@@ -732,18 +736,26 @@ impl Engine {
             };
             if untrusted(baseline) > before.map_or(0, |before| untrusted(before)) {
                 let count = untrusted(baseline);
-                warn!(state = %baseline.name, count, "Objects beyond the namespace of a state are untrusted; trust it with sources.terraform.trusted_namespaces.");
+                warn!(state = %baseline.name, count, "Objects outside the namespace of a state are untrusted; trust the namespace with sources.terraform.trusted_namespaces.");
             }
         }
-        for object in &baseline.objects {
-            if let Some(other) = self.baselines.conflicting_owner(baseline, object) {
-                warn!(state = %baseline.name, address = %object.address, other = %other, "Two baselines declare one object.");
-                self.metrics.count_baseline_error(baseline.source, CLAIMED_TWICE);
-            }
+        let conflicts: Vec<(&DeclaredObject, &str)> = baseline
+            .objects
+            .iter()
+            .filter_map(|object| Some((&**object, self.baselines.conflicting_owner(baseline, object)?)))
+            .collect();
+        for (object, other) in conflicts.iter().take(MAX_LOGGED) {
+            warn!(state = %baseline.name, address = %object.address, %other, "Two baselines declare one object.");
+        }
+        if let Some(more) = conflicts.len().checked_sub(MAX_LOGGED).filter(|more| *more > 0) {
+            warn!(state = %baseline.name, more, "Two baselines declare more objects.");
+        }
+        for _ in &conflicts {
+            self.metrics.count_baseline_error(baseline.source, CLAIMED_TWICE);
         }
     }
 
-    fn set_source_health(&mut self, source: Source, health: WatchHealth) -> bool {
+    fn set_source_health(&mut self, source: Source, health: SyncHealth) -> bool {
         self.metrics.init_baseline_source(source);
         let before = self.snapshot.sources.get(&source);
         if before == Some(&health) {
@@ -751,6 +763,13 @@ impl Engine {
         }
         if before.is_none() {
             Arc::make_mut(&mut self.snapshot.counters).init_source(source);
+        }
+        // All releases were read: an earlier run may have kept corroborations of others.
+        if source == Source::Helm && health == SyncHealth::Up {
+            let baselines = &self.baselines;
+            self.snapshot.history.corroborations.retain(|Corroboration { release, key }| {
+                baselines.is_declared_by_release(release, key) || baselines.is_faulty_release(release)
+            });
         }
         Arc::make_mut(&mut self.snapshot.sources).insert(source, health);
         self.snapshot.update_readiness();
@@ -778,7 +797,7 @@ impl Engine {
         }
         // A baseline without objects is published, too.
         let Some(affected) = affected else { return false };
-        self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+        self.reconcile_all(affected, ReconcileContext::new(ResolutionCause::Rule, now));
         self.publish_baselines();
         true
     }
@@ -793,7 +812,7 @@ impl Engine {
     ) {
         if !keys.is_empty() {
             keys.retain(|key| !reconciled.contains(key));
-            self.reconcile_all(keys, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+            self.reconcile_all(keys, ReconcileContext::new(ResolutionCause::Rule, now));
             self.publish_baselines();
         }
     }
@@ -859,20 +878,21 @@ impl Engine {
         let changed = !keys.is_empty() || self.snapshot.awaits_schemas != awaits_schemas;
         self.schemas = schemas;
         self.snapshot.awaits_schemas = awaits_schemas;
-        let context = ReconcileContext::uncounted(ResolutionCause::Rule, now);
+        let context = ReconcileContext::new(ResolutionCause::Rule, now);
         self.reconcile_all(keys, context);
         self.snapshot.sequence += u64::from(changed);
         changed
     }
 
-    /// Rerates all differences if a rule expired since the last check.
+    /// Rerates all differences if a rule expired since the last check, or if the clock went back: then rules apply again, and
+    /// no onset may be in the future.
     fn expire_rules(&mut self, now: Timestamp) -> bool {
-        let expired = self.snapshot.rules.set().any_expires_between(self.rules_checked_at, now);
-        self.rules_checked_at = now;
-        if expired {
+        let last = mem::replace(&mut self.rules_checked_at, now);
+        let is_due = now < last || self.snapshot.rules.set().any_expires_between(last, now);
+        if is_due {
             self.rerate_all(now);
         }
-        expired
+        is_due
     }
 
     /// Applies the rules to all stored differences again. The objects are not compared again.
@@ -907,7 +927,8 @@ impl Engine {
     /// Rerates one claim.
     fn rerate_claim(&mut self, before: &Arc<ClaimEntry>, rules: &RuleSet, now: Timestamp) -> Claim {
         let claim = before.claim.clone();
-        let object = object_view(&before.object, claim.source, &self.autoscalers);
+        let muted_paths = before.object.rule_inputs().muted_patterns();
+        let object = object_view(&before.object, &muted_paths, claim.source, &self.autoscalers);
         let has_labels = self.snapshot.rules.has_labels(&before.object);
         let (verdict, change) =
             rerate(claim.verdict, &Rater { rules, object, has_labels, observed: None, now });
@@ -953,19 +974,18 @@ impl Engine {
             self.grace_periods.remove(key);
         }
         let changed = !expired.is_empty();
-        // The deviation lasted while we watched, so its episode counts.
-        self.reconcile_all(expired, ReconcileContext { counted: true, cause: ResolutionCause::Rule, now });
+        self.reconcile_all(expired, ReconcileContext::new(ResolutionCause::Rule, now));
         changed
     }
 
     /// Drops the counts of episodes of claims that had none for [`FLAPPING_WINDOW`].
     fn expire_episode_counts(&mut self, now: Timestamp) -> bool {
         let is_over = |start: Timestamp| now.duration_since(start) >= FLAPPING_WINDOW;
-        let due: Vec<(ObjectKey, Source)> =
+        let due: Vec<ClaimKey> =
             self.episode_counts.extract_if(|_, start| is_over(*start)).map(|(claim, _)| claim).collect();
         let mut changed = false;
-        for (key, source) in due {
-            let entry = self.entries(&key).iter().find(|entry| entry.claim.source == source);
+        for key in due {
+            let entry = self.entries(&key.object).iter().find(|entry| entry.claim.source == key.source);
             let Some((entry, episodes)) = entry.and_then(|entry| Some((entry, entry.claim.episodes?))) else {
                 continue;
             };
@@ -974,34 +994,53 @@ impl Engine {
                 entry.claim.episodes = None;
                 changed |= self.replace_claim(entry);
             } else {
-                self.episode_counts.insert((key, source), episodes.last);
+                self.episode_counts.insert(key, episodes.last);
             }
         }
         changed
     }
 }
 
-/// Whether an episode that starts now did not start before the watch. Older drift is an episode, but no detection: at the first
-/// conclusive comparison of fields, and where a source is new on a known object.
+/// Whether an episode that starts now started during the watch. Otherwise it is not a detection: at the first conclusive
+/// comparison of fields, which may wait for a list or a schema, and when a source is new on a known object.
 fn is_start_observed(previous: Option<&Claim>, is_new_object: bool) -> bool {
     match previous {
-        Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
+        Some(claim) => !claim.source.declares_fields() || claim.verdict.drifted_value().is_some(),
         None => is_new_object,
     }
+}
+
+/// Why a source judges an object no longer. A live object says whether the settings still enable a source that stores its baseline
+/// there.
+fn end_cause(source: Source, presence: &Presence, context: ReconcileContext) -> ResolutionCause {
+    let Presence::Exists(object) = presence else { return context.default_end_cause };
+    let is_read = match source {
+        Source::Annotation => object.hash_baseline != HashBaseline::NotRequested,
+        Source::LastApplied => object.applied != LastApplied::NotRequested,
+        // An object that the source reads has a status, if only an empty one.
+        Source::StatusHash => object.controller_status().is_some(),
+        Source::Terraform | Source::Helm | Source::Manifest | Source::Unclaimed => true,
+    };
+    if is_read { context.default_end_cause } else { ResolutionCause::Rule }
 }
 
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
 }
 
-/// Whether an onset was observed that the claim did not have before.
+/// Whether the episode has an observed onset that the claim did not have before.
 fn has_new_onset(episode: &Episode, before: Option<&Verdict>) -> bool {
     let differences = episode.differences.iter().chain(&episode.ignored);
-    let mut observed = differences.filter(|difference| difference.onset_source == OnsetSource::Observed);
-    observed.any(|new| {
-        let is_known = |known: &Difference| known.finding.path == new.finding.path;
-        before.is_none_or(|before| !before.differences().any(is_known))
-    })
+    let mut observed =
+        differences.filter(|difference| difference.onset_source == OnsetSource::Observed).peekable();
+    if observed.peek().is_none() {
+        return false;
+    }
+    let known: HashSet<&str> = before
+        .into_iter()
+        .flat_map(|before| before.differences().map(|known| known.finding.path.as_str()))
+        .collect();
+    observed.any(|new| !known.contains(new.finding.path.as_str()))
 }
 
 fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
@@ -1023,7 +1062,7 @@ mod tests {
         event::Event,
         types::{
             Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
-            HashMismatch, Kind, LiveObject, ObjectKey, Source, Watch, WatchHealth, WatchIds, WatchPlan,
+            HashMismatch, Kind, LiveObject, ObjectKey, Source, SyncHealth, Watch, WatchIds, WatchPlan,
             WatchSpec,
         },
     };
@@ -1093,7 +1132,7 @@ mod tests {
             Event::ListEnded(watch.id),
             Event::Applied(watch.id, object(&watch)),
             Event::Deleted { watch: watch.id, namespace: "shop".into(), name: "web".into() },
-            Event::WatchHealth(watch.id, WatchHealth::Up),
+            Event::WatchHealth(watch.id, SyncHealth::Up),
         ] {
             let event = format!("{late:?}");
             assert!(!engine.apply(late), "{event}");
@@ -1105,7 +1144,7 @@ mod tests {
     }
 
     #[test]
-    fn recreated_object_is_in_the_episode_window_once() {
+    fn episode_counts_end_with_their_claims() {
         let watch = services();
         let second = Arc::new(AtomicI64::new(0));
         let time = second.clone();
@@ -1121,10 +1160,18 @@ mod tests {
             let episodes = engine.snapshot().kinds[0].blocks.get("shop", "web")[0].claim.episodes;
             assert_eq!(episodes.map(|episodes| episodes.count), Some(1));
             assert_eq!(engine.episode_counts.len(), 1);
-            engine.apply(Event::Deleted { watch: watch.id, namespace: "shop".into(), name: "web".into() });
+            // Its deletion is not always seen.
+            if version % 2 == 0 {
+                engine.apply(Event::Deleted {
+                    watch: watch.id,
+                    namespace: "shop".into(),
+                    name: "web".into(),
+                });
+                assert_eq!(engine.episode_counts.len(), 0);
+            }
         }
         second.store(33 * 3_600, Ordering::Relaxed);
-        engine.apply(Event::Tick);
+        assert!(engine.apply(Event::Tick), "a day after the last episode");
         assert_eq!(engine.episode_counts.len(), 0);
     }
 
@@ -1181,12 +1228,12 @@ mod tests {
     #[test]
     fn health_of_a_source_is_copied_if_it_changes() {
         let mut engine = engine(&plan_of(&services()));
-        assert!(engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up)));
+        assert!(engine.apply(Event::SourceHealth(Source::Terraform, SyncHealth::Up)));
         let published = engine.snapshot();
-        assert!(!engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up)));
+        assert!(!engine.apply(Event::SourceHealth(Source::Terraform, SyncHealth::Up)));
         engine.apply(Event::Baseline(baseline("state", 1)));
         assert!(Arc::ptr_eq(&engine.snapshot().sources, &published.sources));
-        assert!(engine.apply(Event::SourceHealth(Source::Helm, WatchHealth::Starting)));
+        assert!(engine.apply(Event::SourceHealth(Source::Helm, SyncHealth::Starting)));
         let changed = engine.snapshot();
         assert_eq!((published.sources.len(), changed.sources.len()), (1, 2));
         assert_eq!(changed.baselines.copied_since(&published.baselines), 1, "the new one");

@@ -8,9 +8,9 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::trust::Corroborations;
+use super::{claim::ClaimKey, trust::Corroborations};
 use crate::types::{
-    Actor, Episode, FieldClass, Kind, ObjectKey, OnsetSource, ResolutionCause, Severity, Source,
+    Actor, Difference, Episode, FieldClass, Kind, ObjectKey, OnsetSource, ResolutionCause, Severity, Source,
     UnknownReason, VerdictKind,
 };
 
@@ -35,6 +35,15 @@ pub struct Transition {
     pub episode: Option<EpisodeSummary>,
 }
 
+impl Transition {
+    /// The observed onsets of an episode that did not end with this transition.
+    fn open_observed_onsets(&self) -> Option<&BTreeMap<Box<str>, Timestamp>> {
+        let episode = self.episode.as_ref()?;
+        let is_open = !matches!(episode.change, EpisodeChange::Ended(_));
+        Some(&episode.observed).filter(|observed| is_open && !observed.is_empty())
+    }
+}
+
 /// The episode of a transition. It has no values except keys and set elements in paths, so
 /// history and Events need no redaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +57,7 @@ pub struct EpisodeSummary {
     pub manager: Option<Box<str>>,
     pub field: FieldClass,
     pub paths: Vec<Box<str>>,
-    /// The onsets that nothing else records, by path.
+    /// The onsets that no object records, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub observed: BTreeMap<Box<str>, Timestamp>,
 }
@@ -60,28 +69,38 @@ pub(super) struct ObservedOnsets {
     pub(super) onsets: BTreeMap<Box<str>, Timestamp>,
 }
 
+/// The most paths that a transition keeps, and the most bytes of them: one object may differ in thousands of fields.
+const MAX_PATHS: usize = 50;
+const MAX_PATH_BYTES: usize = 4 << 10;
+
 impl EpisodeSummary {
     pub(super) fn new(episode: &Episode, change: EpisodeChange) -> Self {
         let worst = episode.worst();
         let observed = episode.differences.iter().chain(&episode.ignored);
         let observed = observed.filter(|difference| difference.onset_source != OnsetSource::FieldManager);
+        let path = |difference: &Difference| difference.finding.path.as_str().into();
         Self {
-            observed: observed
-                .map(|difference| (difference.finding.path.as_str().into(), difference.onset))
-                .collect(),
+            observed: limited(observed).map(|known| (path(known), known.onset)).collect(),
             change,
             onset: episode.onset,
             severity: worst.severity,
             actor: worst.actor,
             manager: worst.manager.map(Into::into),
             field: worst.field,
-            paths: episode
-                .differences
-                .iter()
-                .map(|difference| difference.finding.path.as_str().into())
-                .collect(),
+            paths: limited(episode.differences.iter()).map(path).collect(),
         }
     }
+}
+
+/// The first differences, as far as a transition has room for their paths.
+fn limited<'a>(differences: impl Iterator<Item = &'a Difference>) -> impl Iterator<Item = &'a Difference> {
+    let mut room = MAX_PATH_BYTES;
+    let fits = move |difference: &&Difference| {
+        let rest = room.checked_sub(difference.finding.path.as_str().len());
+        room = rest.unwrap_or(room);
+        rest.is_some()
+    };
+    differences.filter(fits).take(MAX_PATHS)
 }
 
 /// The effect of a transition on the episode of its claim.
@@ -97,7 +116,7 @@ pub enum EpisodeChange {
 }
 
 impl EpisodeChange {
-    /// A start that was not observed changes no count.
+    /// Does not count a start that was not observed.
     pub(super) fn without_unobserved_start(self, is_observed: bool) -> Self {
         if self == Self::Started && !is_observed { Self::Unchanged } else { self }
     }
@@ -131,12 +150,15 @@ pub(super) mod flat_key {
     }
 }
 
-/// A ring of transitions, oldest first. Cheap to clone: whole chunks are shared.
+/// The most recent transitions, oldest first. If it is full, it drops the oldest of the namespace that has most of them, so that
+/// one namespace cannot evict those of others. Cheap to clone: whole chunks are shared.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     chunks: VecDeque<Arc<Vec<Arc<Transition>>>>,
-    /// The sequence number of the oldest transition in the ring, visible or not.
-    first: Option<u64>,
+    /// Evicted transitions whose episodes had observed onsets and were open then: a restart needs the onsets.
+    evicted_open: Arc<HashMap<ClaimKey, Arc<Transition>>>,
+    /// No transition after this sequence number was evicted.
+    complete_after: u64,
     last: u64,
     /// They have to survive a restart, too.
     pub corroborations: Corroborations,
@@ -144,19 +166,26 @@ pub struct History {
     is_persistent: bool,
 }
 
-/// The most transitions that are kept. The oldest chunk is dropped as a whole.
-const CAPACITY: usize = 10_100;
+/// The most transitions that are kept, except those of open episodes.
+const CAPACITY: usize = 10_000;
+/// So many are evicted at once.
 const CHUNK: usize = 100;
 
 impl History {
     /// Continues an earlier history, including its sequence numbers. The next run continues this one.
     pub fn restore(transitions: impl IntoIterator<Item = Transition>) -> Self {
         let mut history = Self { is_persistent: true, ..Self::default() };
-        for transition in transitions {
-            history.last = transition.sequence.max(history.last);
-            history.append(Arc::new(transition));
-        }
+        transitions.into_iter().for_each(|transition| history.restore_next(transition));
         history
+    }
+
+    /// Continues with the next transition of an earlier history.
+    pub fn restore_next(&mut self, transition: Transition) {
+        if transition.sequence > self.last.saturating_add(1) {
+            self.complete_after = transition.sequence - 1;
+        }
+        self.last = transition.sequence.max(self.last);
+        self.append(Arc::new(transition));
     }
 
     /// The sequence number of the newest transition; 0 if there is none.
@@ -169,20 +198,26 @@ impl History {
     }
 
     /// The observed onsets of all episodes that have not ended.
-    pub(super) fn observed_onsets(&self) -> HashMap<(ObjectKey, Source), ObservedOnsets> {
+    pub(super) fn observed_onsets(&self) -> HashMap<ClaimKey, ObservedOnsets> {
         let mut open = HashMap::new();
-        for transition in self.after(0) {
-            let id = (transition.key.clone(), transition.source);
-            let episode = transition.episode.as_ref();
-            match episode.filter(|episode| !matches!(episode.change, EpisodeChange::Ended(_))) {
-                Some(episode) if !episode.observed.is_empty() => {
-                    let (uid, onsets) = (transition.uid.clone(), episode.observed.clone());
-                    open.insert(id, ObservedOnsets { uid, onsets });
+        for transition in self.evicted_open.values().chain(self.after(0)) {
+            let claim = ClaimKey { object: transition.key.clone(), source: transition.source };
+            match transition.open_observed_onsets() {
+                Some(onsets) => {
+                    let (uid, onsets) = (transition.uid.clone(), onsets.clone());
+                    open.insert(claim, ObservedOnsets { uid, onsets });
                 }
-                Some(_) | None => drop(open.remove(&id)),
+                None => drop(open.remove(&claim)),
             }
         }
         open
+    }
+
+    /// The transitions that a restart needs, oldest first.
+    pub fn to_restore(&self) -> impl Iterator<Item = &Transition> {
+        let all = self.evicted_open.values().chain(self.after(0));
+        let all: BTreeMap<u64, &Transition> = all.map(|known| (known.sequence, &**known)).collect();
+        all.into_values()
     }
 
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Transition>> {
@@ -199,7 +234,7 @@ impl History {
     /// Whether all transitions after this sequence number are still in the ring. False for numbers of another
     /// history.
     pub fn reaches_back_to(&self, sequence: u64) -> bool {
-        sequence.saturating_add(1) >= self.first.unwrap_or(1) && sequence <= self.last
+        (self.complete_after..=self.last).contains(&sequence)
     }
 
     /// Only the visible transitions. Sequence numbers do not change.
@@ -209,7 +244,8 @@ impl History {
             if visible.len() == chunk.len() { chunk.clone() } else { Arc::new(visible) }
         };
         let chunks = self.chunks.iter().map(filter).filter(|chunk| !chunk.is_empty());
-        Self { chunks: chunks.collect(), corroborations: Corroborations::default(), ..*self }
+        let chunks = chunks.collect();
+        Self { chunks, evicted_open: Arc::default(), corroborations: Corroborations::default(), ..*self }
     }
 
     /// Appends a transition with the next sequence number.
@@ -231,10 +267,36 @@ impl History {
             Some(chunk) if chunk.len() < CHUNK => Arc::make_mut(chunk).push(transition),
             Some(_) | None => self.chunks.push_back(Arc::new(vec![transition])),
         }
+        // Only the last chunk is not full.
         if self.chunks.len() > CAPACITY / CHUNK {
-            self.chunks.pop_front();
+            self.evict();
         }
-        self.first = self.chunks.front().and_then(|chunk| chunk.first()).map(|oldest| oldest.sequence);
+    }
+
+    /// Drops the oldest [`CHUNK`] transitions of the namespace that has most of them.
+    fn evict(&mut self) {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        self.after(0).for_each(|known| *counts.entry(&known.key.namespace).or_default() += 1);
+        let largest = counts.into_iter().max_by_key(|(namespace, count)| (*count, *namespace));
+        // If no namespace has so many, the oldest of all are dropped.
+        let namespace = largest.filter(|(_, count)| *count >= CHUNK).map(|(namespace, _)| namespace);
+        let is_of_largest =
+            |known: &Transition| namespace.is_none_or(|namespace| known.key.namespace == *namespace);
+        let (mut kept, mut evicted) = (Vec::with_capacity(CAPACITY), Vec::with_capacity(CHUNK));
+        for known in self.after(0) {
+            let is_evicted = evicted.len() < CHUNK && is_of_largest(known);
+            if is_evicted { &mut evicted } else { &mut kept }.push(known.clone());
+        }
+        self.chunks = kept.chunks(CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect();
+        for transition in evicted {
+            self.complete_after = transition.sequence.max(self.complete_after);
+            let claim = ClaimKey { object: transition.key.clone(), source: transition.source };
+            if transition.open_observed_onsets().is_some() {
+                Arc::make_mut(&mut self.evicted_open).insert(claim, transition);
+            } else if self.evicted_open.contains_key(&claim) {
+                Arc::make_mut(&mut self.evicted_open).remove(&claim);
+            }
+        }
     }
 }
 
@@ -242,8 +304,14 @@ impl History {
 mod tests {
     use jiff::Timestamp;
 
-    use super::{CAPACITY, History, Transition};
-    use crate::types::{Kind, ObjectKey, Source};
+    use super::{
+        CAPACITY, CHUNK, Difference, EpisodeChange, EpisodeSummary, History, MAX_PATH_BYTES, MAX_PATHS,
+        Transition, limited,
+    };
+    use crate::{
+        rules::{RatedObject, RuleSet},
+        types::{Actor, FieldClass, Finding, Kind, ObjectKey, ResolutionCause, Severity, Source},
+    };
 
     fn transition(sequence: u64) -> Transition {
         Transition {
@@ -273,6 +341,75 @@ mod tests {
         assert!(!full.reaches_back_to(0) && !full.reaches_back_to(oldest - 2));
         assert!(full.reaches_back_to(oldest - 1) && full.reaches_back_to(pushed));
         assert!(!full.reaches_back_to(pushed + 1) && !full.reaches_back_to(u64::MAX));
+    }
+
+    fn of_namespace(namespace: &str, change: EpisodeChange) -> Transition {
+        let onset = Timestamp::UNIX_EPOCH;
+        let episode = EpisodeSummary {
+            change,
+            onset,
+            severity: Severity::Info,
+            actor: Actor::Kubectl,
+            manager: None,
+            field: FieldClass::Other,
+            paths: Vec::new(),
+            observed: [("spec.replicas".into(), onset)].into(),
+        };
+        let key = ObjectKey::new(Kind::service(), namespace, "web");
+        Transition { key, episode: Some(episode), ..transition(0) }
+    }
+
+    #[test]
+    fn namespace_with_many_transitions_evicts_only_its_own() {
+        let mut history = History::default();
+        history.push(of_namespace("quiet", EpisodeChange::Started));
+        for _ in 0..CAPACITY {
+            history.push(of_namespace("noisy", EpisodeChange::Started));
+            history.push(of_namespace("noisy", EpisodeChange::Ended(ResolutionCause::Reverted)));
+        }
+        assert!((CAPACITY - CHUNK..=CAPACITY).contains(&history.newest_first().count()));
+        assert_eq!(&*history.after(0).next().unwrap().key.namespace, "quiet");
+        assert!(!history.reaches_back_to(1) && history.reaches_back_to(history.last_sequence()));
+        assert!(history.after(0).is_sorted_by_key(|known| known.sequence));
+    }
+
+    #[test]
+    fn observed_onsets_of_open_episodes_survive_eviction() {
+        let mut history = History::default();
+        history.push(of_namespace("shop", EpisodeChange::Started));
+        let other = |number| {
+            let key = ObjectKey::new(Kind::service(), "shop", &format!("other-{number}"));
+            Transition { key, ..of_namespace("shop", EpisodeChange::Ended(ResolutionCause::Reverted)) }
+        };
+        (0..CAPACITY).for_each(|number| history.push(other(number)));
+        assert!(history.after(0).next().unwrap().sequence > 1);
+        let restored = History::restore(history.to_restore().cloned());
+        for history in [&history, &restored] {
+            assert_eq!(history.observed_onsets().len(), 1);
+        }
+        history.push(of_namespace("shop", EpisodeChange::Ended(ResolutionCause::Reverted)));
+        assert!(history.observed_onsets().is_empty());
+        (0..CAPACITY).for_each(|number| history.push(other(number)));
+        assert!(history.evicted_open.is_empty());
+    }
+
+    #[test]
+    fn transition_keeps_a_limited_number_of_paths() {
+        let rate = |path: &str| {
+            let finding = Finding::new(path.parse().unwrap(), FieldClass::Data, "a", "b");
+            let key = ObjectKey::new(Kind::service(), "shop", "web");
+            let (labels, muted_paths, source) = (&[][..], &[][..], Source::Annotation);
+            let object = RatedObject { key: &key, labels, muted_paths, source, autoscaled: false };
+            RuleSet::default().rate(&object, finding, Timestamp::UNIX_EPOCH)
+        };
+        let summary = |paths: Vec<String>| {
+            let differences: Vec<Difference> = paths.iter().map(|path| rate(path)).collect();
+            limited(differences.iter()).count()
+        };
+        assert_eq!(summary((0..1_000).map(|key| format!("data.k{key}")).collect()), MAX_PATHS);
+        let long = "x".repeat(MAX_PATH_BYTES / 2 + 1);
+        let paths = vec![format!("data.a{long}"), format!("data.b{long}"), "data.c".to_owned()];
+        assert_eq!(summary(paths), 2, "a long path leaves room for short ones");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The pure part of reconciliation: whether an object exists, and the judgement of each source on it. Of the claims so far, only
 //! their sources matter.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     diff::{
-        Comparison, compare, creator, is_secret, judge, judge_record, manifest::ClusterSchemas,
-        redact_findings,
+        Comparison, MAX_FINDINGS, compare, creator, is_secret, judge, judge_record, manifest::ClusterSchemas,
+        omitted_findings, redact_findings,
     },
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
@@ -91,7 +91,7 @@ pub(super) fn source_judgements(
         })
         .collect();
     if let Presence::Exists(object) = presence {
-        // Claims of baselines that may not speak for the object replace no other claim.
+        // An untrusted claim replaces no other claim.
         let is_unclaimed = |judgements: &[SourceJudgement]| {
             judgements.iter().all(|known| matches!(known.judgement, Judgement::Untrusted(_)))
         };
@@ -121,22 +121,24 @@ pub(super) fn source_judgements(
             }
         }
     }
-    // A digest must not show whether the author of an untrusted baseline guessed a value.
     for judgement in &mut judgements {
         if let Judgement::Untrusted(findings) = &mut judgement.judgement {
-            findings.retain(|finding| !is_redacted(&finding.expected) && !is_redacted(&finding.actual));
+            findings.retain(is_listed_untrusted);
         }
     }
     judgements.sort_by_key(|judgement| judgement.source);
     judgements
 }
 
-fn is_redacted(value: &FieldValue) -> bool {
-    matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_))
+/// A digest must not show whether the author of an untrusted baseline guessed a value correctly.
+fn is_listed_untrusted(finding: &Finding) -> bool {
+    let is_redacted =
+        |value: &FieldValue| matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_));
+    !is_redacted(&finding.expected) && !is_redacted(&finding.actual)
 }
 
-/// The merged judgement of all baselines of one source that declare an object. Baselines that may not speak for the object count
-/// only where no other one declares it, and then their findings are untrusted.
+/// The merged judgement of all baselines of one source that declare an object. Untrusted baselines count only if no trusted
+/// baseline declares the object. Their findings are untrusted.
 fn baseline_judgement(
     source: Source,
     key: &ObjectKey,
@@ -156,7 +158,7 @@ fn baseline_judgement(
     }
     let mut details = ClaimDetails::default();
     let (mut judgements, mut declared_by) = (Vec::new(), Vec::new());
-    let (mut untrusted, mut untrusted_by) = (Vec::new(), Vec::new());
+    let (mut untrusted, mut untrusted_by) = (MergedFindings::default(), Vec::new());
     for (state, declared) in baselines.declared(source, key) {
         // The cluster of a baseline is decided before its objects are judged, unless they cannot be watched
         // at all.
@@ -170,9 +172,17 @@ fn baseline_judgement(
             declared_by.push((precedence(&judgement), by));
             judgements.push(judgement);
         } else if matches!(presence, Presence::Exists(_)) && !is_secret(&key.kind.group, &key.kind.kind) {
-            // A right guess of a Secret must look like a wrong one, and a made-up object is not listed.
+            // A correct guess of a Secret must look like a wrong one, and an invented object is not listed.
             let judgement = judge_declared(state, declared, presence, schemas, &mut ClaimDetails::default());
-            add_untrusted(&mut untrusted, judgement);
+            match judgement {
+                // Redacted findings must not take the place of others.
+                Judgement::Drifted(mut findings) => {
+                    findings.retain(is_listed_untrusted);
+                    untrusted.add(findings);
+                }
+                Judgement::Replaced(finding) => untrusted.add(vec![finding]),
+                _ => {}
+            }
             untrusted_by.push(by);
         }
     }
@@ -180,7 +190,7 @@ fn baseline_judgement(
         let details = ClaimDetails { declared_by: untrusted_by, ..ClaimDetails::default() };
         return Some(SourceJudgement {
             source,
-            judgement: Judgement::Untrusted(untrusted),
+            judgement: Judgement::Untrusted(untrusted.finish()),
             details: Some(details),
         });
     }
@@ -193,20 +203,45 @@ fn baseline_judgement(
     Some(SourceJudgement { source, judgement, details: Some(details) })
 }
 
-/// Adds the findings of a declaration that may not speak for its object.
-fn add_untrusted(untrusted: &mut Vec<Finding>, judgement: Judgement) {
-    let findings = match judgement {
-        Judgement::Drifted(findings) => findings,
-        Judgement::Replaced(finding) => vec![finding],
-        _ => Vec::new(),
-    };
-    let is_new = |finding: &Finding| !untrusted.iter().any(|known| known.path == finding.path);
-    let new: Vec<Finding> = findings.into_iter().filter(is_new).collect();
-    untrusted.extend(new);
+/// The findings of several declarations of one object.
+#[derive(Default)]
+struct MergedFindings {
+    findings: Vec<Finding>,
+    /// The paths of the findings; empty as long as they are of one declaration.
+    paths: HashSet<Box<str>>,
+    omitted: usize,
+}
+
+impl MergedFindings {
+    /// Adds the findings of the next declaration, except those at paths of earlier ones. One declaration may report a path twice: the
+    /// element that was removed from a list, and the element that was added.
+    fn add(&mut self, mut findings: Vec<Finding>) {
+        if self.findings.is_empty() {
+            self.findings = findings;
+            return;
+        }
+        if self.paths.is_empty() {
+            self.paths.extend(self.findings.iter().map(|finding| finding.path.as_str().into()));
+        }
+        findings.retain(|finding| !self.paths.contains(finding.path.as_str()));
+        // Together not more than one comparison may have.
+        let room = (2 * MAX_FINDINGS).saturating_sub(self.findings.len());
+        self.omitted += findings.len().saturating_sub(room);
+        findings.truncate(room);
+        self.paths.extend(findings.iter().map(|finding| finding.path.as_str().into()));
+        self.findings.extend(findings);
+    }
+
+    fn finish(mut self) -> Vec<Finding> {
+        if self.omitted > 0 {
+            self.findings.push(omitted_findings(self.omitted));
+        }
+        self.findings
+    }
 }
 
 fn last_applied_judgement(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceJudgement> {
-    let (declared, document) = (object.applied.as_ref()?, object.readable_document());
+    let (declared, document) = (object.applied.declared()?, object.readable_document());
     let judgement = match (&declared.body, document) {
         (DeclaredBody::Opaque(reason), _) => Judgement::Unknown(*reason),
         (_, None) => Judgement::Unknown(UnknownReason::Unreadable),
@@ -303,20 +338,20 @@ fn judge_comparison(comparison: Comparison) -> Judgement {
 /// | 3 | in sync | the object matches every declaration that can be compared |
 /// | 4 | unknown, no baseline | no declaration can be compared |
 ///
-/// Declarations that may not speak for the object are not merged: see [`baseline_judgement`]. Within a row the first declaration
-/// wins. [`super::claim::step_episode`] has the table of where an episode starts and ends.
+/// Untrusted declarations are not merged: see [`baseline_judgement`]. Within a row the first declaration wins.
+/// [`super::claim::step_episode`] has the table of where an episode starts and ends.
 fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
-    judgements.into_iter().reduce(|merged, next| match (merged, next) {
-        (Judgement::Drifted(mut findings), Judgement::Drifted(mut more)) => {
-            // One declaration may report a path twice: the element that was removed from a list, and the
-            // element that was added. Only paths of other declarations are duplicates.
-            more.retain(|finding| !findings.iter().any(|known| known.path == finding.path));
-            findings.extend(more);
-            Judgement::Drifted(findings)
+    let mut drifted = MergedFindings::default();
+    let merged = judgements.into_iter().fold(None, |merged, next| match (merged, next) {
+        (Some(merged), next) if precedence(&merged) < precedence(&next) => Some(merged),
+        (_, Judgement::Drifted(findings)) => {
+            drifted.add(findings);
+            Some(Judgement::Drifted(Vec::new()))
         }
-        (merged, next) if precedence(&next) < precedence(&merged) => next,
-        (merged, _) => merged,
-    })
+        (Some(merged), next) if precedence(&merged) == precedence(&next) => Some(merged),
+        (_, next) => Some(next),
+    })?;
+    Some(if matches!(merged, Judgement::Drifted(_)) { Judgement::Drifted(drifted.finish()) } else { merged })
 }
 
 /// The row of a judgement in the table of [`merge_judgements`].
@@ -342,13 +377,32 @@ fn replaced(uid: &str, object: &LiveObject) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldClass, Finding, Judgement, UnknownReason, merge_judgements};
+    use super::{FieldClass, Finding, Judgement, MAX_FINDINGS, UnknownReason, merge_judgements};
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
         let finding = |(path, expected, actual): &(&str, &str, &str)| {
             Finding::new(path.parse().unwrap(), FieldClass::Other, expected, actual)
         };
         Judgement::Drifted(values.iter().map(finding).collect())
+    }
+
+    #[test]
+    fn merged_judgement_of_many_declarations_is_limited_and_counts_the_others() {
+        let declaration = |release: usize| {
+            let finding = |field| {
+                let path = format!("data.r{release}k{field}").parse().unwrap();
+                Finding::new(path, FieldClass::Data, "a", "b")
+            };
+            Judgement::Drifted((0..MAX_FINDINGS).map(finding).collect())
+        };
+        let merged = merge_judgements((0..5).map(declaration).collect());
+        let Some(Judgement::Drifted(findings)) = merged else { panic!("{merged:?}") };
+        assert_eq!(findings.len(), 2 * MAX_FINDINGS + 1);
+        let last = findings.last().unwrap();
+        assert_eq!(
+            (last.class, &*last.actual.text()),
+            (FieldClass::Existence, "and 3000 more fields differ")
+        );
     }
 
     #[test]

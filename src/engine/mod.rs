@@ -28,6 +28,6 @@ pub use engine::Engine;
 pub use history::{EpisodeChange, EpisodeSummary, History, Transition};
 pub use metrics::EngineMetrics;
 pub use run::{EVENT_QUEUE_CAPACITY, SnapshotPublisher, SnapshotReader, run, snapshot_channel};
-pub use snapshot::{KindState, Snapshot, WatchState};
+pub use snapshot::{KindState, PlannedWatch, Snapshot, WatchState};
 pub use store::{ClaimBlock, ClaimBlocks};
 pub use trust::{Corroboration, Corroborations};

@@ -10,8 +10,8 @@ use super::{
     ActiveRules, BaselineState, BaselineStates, ClaimBlocks, ClaimEntry, DriftCounters, History, Transition,
 };
 use crate::types::{
-    Baseline, BaselineError, DownReason, GroupKind, Kind, Lock, Scope, Source, UnknownReason, VerdictKind,
-    WatchHealth, WatchId, WatchSpec,
+    Baseline, BaselineError, DownReason, GroupKind, Kind, Lock, Scope, Source, SyncHealth, UnknownReason,
+    VerdictKind, WatchId, WatchSpec,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub awaits_schemas: bool,
     pub rules: Arc<ActiveRules>,
     /// The health of each enabled source that has baselines of its own.
-    pub sources: Arc<BTreeMap<Source, WatchHealth>>,
+    pub sources: Arc<BTreeMap<Source, SyncHealth>>,
     pub baselines: BaselineStates,
 }
 
@@ -43,12 +43,19 @@ pub struct KindState {
     pub blocks: ClaimBlocks,
 }
 
+/// What the plan has for a requested part of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannedWatch {
+    Open(WatchId),
+    /// The part cannot be watched.
+    Unwatched,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchState {
-    /// None for a requested part of the kind that cannot be watched.
-    pub id: Option<WatchId>,
+    pub planned: PlannedWatch,
     pub spec: Arc<WatchSpec>,
-    pub health: WatchHealth,
+    pub health: SyncHealth,
     /// Whether a list was ever complete.
     pub synced: bool,
     /// Whether the first list is done: it was complete, or the API server refused it.
@@ -61,9 +68,9 @@ impl Snapshot {
     }
 
     pub(super) fn update_readiness(&mut self) {
-        let has_ended = |health: &WatchHealth| *health == WatchHealth::Up || is_refused(health);
+        let has_ended = |health: &SyncHealth| *health == SyncHealth::Up || is_refused(health);
         let nothing_declared = self.baselines.values().all(|state| state.baseline.objects.is_empty());
-        let all_up = self.sources.values().all(|health| *health == WatchHealth::Up);
+        let all_up = self.sources.values().all(|health| *health == SyncHealth::Up);
         let nothing_to_watch =
             self.kinds.is_empty() && !self.sources.is_empty() && all_up && nothing_declared;
         self.ready = self.ready
@@ -139,7 +146,7 @@ impl KindState {
 
     /// Whether the watch that selects this object is down.
     pub fn is_stale(&self, namespace: &str, name: &str) -> bool {
-        let is_down = |watch: &WatchState| matches!(watch.health, WatchHealth::Down { .. });
+        let is_down = |watch: &WatchState| matches!(watch.health, SyncHealth::Down { .. });
         self.watches.iter().any(|watch| is_down(watch) && watch.spec.delivers(namespace, name))
     }
 
@@ -196,19 +203,19 @@ impl BaselineState {
 const SEE_LOG: &str = "see the exporter's log";
 
 /// The message of a source that is down may name objects that the caller may not see.
-fn without_message(health: &WatchHealth) -> WatchHealth {
+fn without_message(health: &SyncHealth) -> SyncHealth {
     match health {
-        WatchHealth::Down { reason, .. } => WatchHealth::Down { reason: *reason, message: SEE_LOG.into() },
-        WatchHealth::Starting | WatchHealth::Up => health.clone(),
+        SyncHealth::Down { reason, .. } => SyncHealth::Down { reason: *reason, message: SEE_LOG.into() },
+        SyncHealth::Starting | SyncHealth::Up => health.clone(),
     }
 }
 
 /// Whether the API server refused the list: another attempt has the same result until its configuration
 /// changes.
-pub(super) fn is_refused(health: &WatchHealth) -> bool {
+pub(super) fn is_refused(health: &SyncHealth) -> bool {
     match health {
-        WatchHealth::Starting | WatchHealth::Up => false,
-        WatchHealth::Down { reason, .. } => match reason {
+        SyncHealth::Starting | SyncHealth::Up => false,
+        SyncHealth::Down { reason, .. } => match reason {
             DownReason::Forbidden | DownReason::NotFound | DownReason::Refused => true,
             DownReason::Stalled | DownReason::Error => false,
         },
@@ -223,12 +230,13 @@ mod tests {
 
     use crate::{
         engine::{
-            ClaimBlocks, CounterKey, DriftCounters, KindState, Snapshot, WatchState, baselines::Baselines,
+            ClaimBlocks, CounterKey, DriftCounters, KindState, PlannedWatch, Snapshot, WatchState,
+            baselines::Baselines,
         },
         types::{
             Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, DeclaredBody, DeclaredObject,
             DownReason, Kind, Lock, ObjectRef, RedactionKey, Scope, SkipReason, SkippedResource, Source,
-            UnknownReason, WatchHealth, WatchSpec,
+            SyncHealth, UnknownReason, WatchSpec,
         },
     };
 
@@ -274,12 +282,12 @@ mod tests {
     fn kind(kind: Kind, watches: &[Option<&str>]) -> Arc<KindState> {
         let kind = Arc::new(kind);
         let watch = |namespace: Option<&str>| WatchState {
-            id: None,
+            planned: PlannedWatch::Unwatched,
             spec: Arc::new(WatchSpec {
                 namespace: namespace.map(Into::into),
                 ..WatchSpec::all(kind.clone())
             }),
-            health: WatchHealth::Up,
+            health: SyncHealth::Up,
             synced: true,
             first_list_ended: true,
         };
@@ -300,7 +308,7 @@ mod tests {
             let kind = Arc::new(Kind::deployment());
             counters.init_key(&CounterKey { kind, namespace: namespace.into(), source: Source::Terraform });
         }
-        let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "secrets in attic".into() };
+        let down = SyncHealth::Down { reason: DownReason::Forbidden, message: "secrets in attic".into() };
         let snapshot = Snapshot {
             kinds: vec![
                 kind(Kind::deployment(), &[Some("shop"), Some("attic")]),

@@ -4,7 +4,7 @@
 use std::{collections::HashSet, mem, ops::Range, ptr, sync::Arc};
 
 use super::{ClaimEntry, claim::has_same_rule_inputs, shared_map::SharedMap};
-use crate::types::{LiveObject, ObjectKey, Source, WatchSpec};
+use crate::types::{LiveObject, NamespacedName, ObjectKey, Source, WatchSpec};
 
 /// All claims on the objects of one kind, distributed over blocks by a hash of the objects' names.
 ///
@@ -235,9 +235,9 @@ impl StagedList {
         watch: &WatchSpec,
     ) -> (Vec<Arc<LiveObject>>, Vec<ObjectKey>) {
         let listed = self.unchanged.iter().chain(&self.changed).map(|object| &object.key);
-        let listed: HashSet<(&str, &str)> = listed.map(|key| (&*key.namespace, &*key.name)).collect();
+        let listed: HashSet<NamespacedName<&str>> = listed.map(ObjectKey::namespaced_name).collect();
         let is_deleted = |key: &&ObjectKey| {
-            watch.delivers(&key.namespace, &key.name) && !listed.contains(&(&*key.namespace, &*key.name))
+            watch.delivers(&key.namespace, &key.name) && !listed.contains(&key.namespaced_name())
         };
         let deleted = cache.objects().map(|object| &object.key).filter(is_deleted).cloned().collect();
         (self.changed, deleted)
@@ -274,7 +274,9 @@ pub(super) fn is_equivalent(a: &LiveObject, b: &LiveObject) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{LiveObject, ObjectKey, is_same_version};
-    use crate::types::{DeclaredBody, DeclaredObject, Kind, ObjectRef, RedactionKey, UnknownReason};
+    use crate::types::{
+        DeclaredBody, DeclaredObject, Kind, LastApplied, ObjectRef, RedactionKey, UnknownReason,
+    };
 
     #[test]
     fn object_with_another_last_applied_baseline_is_not_the_same_version() {
@@ -286,7 +288,8 @@ mod tests {
             };
             LiveObject {
                 resource_version: "7".into(),
-                applied: applied.map(declared).map(Box::new),
+                applied: applied
+                    .map_or(LastApplied::Absent, |reason| LastApplied::Declared(Box::new(declared(reason)))),
                 ..LiveObject::named(ObjectKey::new(Kind::deployment(), "shop", "web"))
             }
         };

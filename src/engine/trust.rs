@@ -1,4 +1,4 @@
-//! Whether a baseline may speak for an object. [`Corroborations::trust`] is the only place that decides it.
+//! Whether a baseline has authority over an object. Only [`Corroborations::trust`] decides it.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::history::flat_key;
 use crate::types::{Baseline, HelmRelease, ObjectKey};
 
-/// A Helm release and an object beyond its namespace whose annotations named the release. One line of the history file is its
-/// JSON form.
+/// A Helm release, and an object outside its namespace whose annotations named the release. One line of the history file is
+/// its JSON form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Corroboration {
     #[serde(rename = "corroborated_release")]
@@ -17,13 +17,13 @@ pub struct Corroboration {
     pub key: ObjectKey,
 }
 
-/// The corroborations that hold: each until its release declares the object no longer, or until the annotations name another
-/// release that declares it. So neither deleting an object nor editing its annotations hides its drift. Cheap to clone.
+/// The current corroborations. Each ends when its release no longer declares the object. Deleting an object or editing its
+/// annotations therefore does not hide its drift, even if they name another release that declares it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Corroborations(Arc<HashSet<Corroboration>>);
 
 impl Corroborations {
-    /// Whether a baseline may speak for an object.
+    /// Whether a baseline has authority over an object.
     pub(super) fn trust(&self, baseline: &Baseline, key: &ObjectKey) -> bool {
         let is_corroborated = |release: &HelmRelease| {
             self.0.contains(&Corroboration { release: release.clone(), key: key.clone() })
@@ -31,27 +31,21 @@ impl Corroborations {
         baseline.authority.covers(&key.namespace) || baseline.authority.release().is_some_and(is_corroborated)
     }
 
-    /// Updates the corroborations of an object whose annotations name `named`. `declaring` are all releases that declare it.
-    pub(super) fn observe(&mut self, key: &ObjectKey, named: &HelmRelease, declaring: Vec<HelmRelease>) {
-        if !declaring.contains(named) {
-            return;
-        }
-        for release in declaring {
-            let holds = release == *named;
-            let corroboration = Corroboration { release, key: key.clone() };
-            if self.0.contains(&corroboration) == holds {
-                continue;
-            }
-            let corroborations = Arc::make_mut(&mut self.0);
-            if holds {
-                corroborations.insert(corroboration);
-            } else {
-                corroborations.remove(&corroboration);
-            }
+    /// Adds the corroboration of a release that declares an object whose annotations name it.
+    pub(super) fn add(&mut self, release: &HelmRelease, key: &ObjectKey) {
+        let corroboration = Corroboration { release: release.clone(), key: key.clone() };
+        if !self.0.contains(&corroboration) {
+            Arc::make_mut(&mut self.0).insert(corroboration);
         }
     }
 
-    /// Forgets an object that a release declares no longer.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Corroboration) -> bool) {
+        if !self.0.iter().all(&keep) {
+            Arc::make_mut(&mut self.0).retain(keep);
+        }
+    }
+
+    /// Removes an object that a release no longer declares.
     pub(super) fn remove(&mut self, release: &HelmRelease, key: &ObjectKey) {
         let corroboration = Corroboration { release: release.clone(), key: key.clone() };
         if self.0.contains(&corroboration) {

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{ClaimBlocks, KindState, WatchState, snapshot::is_refused, store::StagedList};
-use crate::types::{WatchHealth, WatchId, WatchPlan, WatchSpec};
+use super::{ClaimBlocks, KindState, PlannedWatch, WatchState, snapshot::is_refused, store::StagedList};
+use crate::types::{SyncHealth, WatchId, WatchPlan, WatchSpec};
 
 #[derive(Debug)]
 pub(super) struct OpenWatch {
@@ -21,14 +21,20 @@ pub(super) struct OpenWatch {
 /// The kinds of a plan without objects, ordered by name. Watches that are open already keep their state.
 pub(super) fn planned_kinds(plan: &WatchPlan, old_kinds: &[Arc<KindState>]) -> Vec<KindState> {
     let old_watches = old_kinds.iter().flat_map(|old| old.watches.iter());
-    let old_watches: BTreeMap<WatchId, &WatchState> =
-        old_watches.filter_map(|watch| Some((watch.id?, watch))).collect();
+    let old_watches: BTreeMap<WatchId, &WatchState> = old_watches
+        .filter_map(|watch| match watch.planned {
+            PlannedWatch::Open(id) => Some((id, watch)),
+            PlannedWatch::Unwatched => None,
+        })
+        .collect();
     let open = plan.watches.iter().map(|watch| {
         let old = old_watches.get(&watch.id).map(|old| WatchState::clone(old));
-        old.unwrap_or_else(|| new_watch(Some(watch.id), &watch.spec, WatchHealth::Starting))
+        old.unwrap_or_else(|| new_watch(PlannedWatch::Open(watch.id), &watch.spec, SyncHealth::Starting))
     });
-    let unwatched =
-        plan.unwatched.iter().map(|unwatched| new_watch(None, &unwatched.spec, unwatched.health.clone()));
+    let unwatched = plan
+        .unwatched
+        .iter()
+        .map(|unwatched| new_watch(PlannedWatch::Unwatched, &unwatched.spec, unwatched.health.clone()));
     let mut kinds: Vec<Vec<WatchState>> = Vec::new();
     for watch in open.chain(unwatched) {
         match kinds.iter_mut().find(|watches| watches[0].spec.kind.is_same_type(&watch.spec.kind)) {
@@ -48,8 +54,8 @@ pub(super) fn planned_kinds(plan: &WatchPlan, old_kinds: &[Arc<KindState>]) -> V
     kinds.into_iter().map(state).collect()
 }
 
-fn new_watch(id: Option<WatchId>, spec: &Arc<WatchSpec>, health: WatchHealth) -> WatchState {
-    WatchState { id, spec: spec.clone(), first_list_ended: is_refused(&health), health, synced: false }
+fn new_watch(planned: PlannedWatch, spec: &Arc<WatchSpec>, health: SyncHealth) -> WatchState {
+    WatchState { planned, spec: spec.clone(), first_list_ended: is_refused(&health), health, synced: false }
 }
 
 pub(super) fn has_same_watches(new: &[KindState], old: &[Arc<KindState>]) -> bool {

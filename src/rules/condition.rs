@@ -66,8 +66,8 @@ impl Condition {
         Self { namespaces: vec![Glob::new(namespace)], ..self }
     }
 
-    /// Evaluates cheap conditions first.
-    pub(super) fn matches(&self, input: &MatchInput<'_>) -> bool {
+    /// Evaluates cheap conditions first. `values` matches a redacted value, which cannot be known, only if `assumes_redacted`.
+    pub(super) fn matches(&self, input: &MatchInput<'_>, assumes_redacted: bool) -> bool {
         let (object, finding) = (input.object, input.finding);
         let has_label = |(name, value): &(Box<str>, Glob)| {
             object.labels.iter().any(|(label, is)| label == name && value.matches(is))
@@ -81,7 +81,7 @@ impl Condition {
             && self.labels.iter().all(has_label)
             && any(&self.changes, |change| input.change() == Some(*change))
             && any(&self.paths, |pattern| pattern.matches(&finding.path))
-            && any(&self.values, |value| input.value() == Some(*value))
+            && any(&self.values, |value| input.value().map_or(assumes_redacted, |actual| actual == *value))
     }
 
     /// The only namespaces in which it can match, if all are exact names.
@@ -120,6 +120,7 @@ impl<'a> MatchInput<'a> {
         Self { object, finding, actor, value, change }
     }
 
+    /// None if it is redacted.
     fn value(&self) -> Option<ValueDigest> {
         *self.value.get_or_init(|| self.finding.actual.value_digest())
     }

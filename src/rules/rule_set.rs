@@ -15,7 +15,7 @@ use super::{
     spec::Effects,
 };
 use crate::types::{
-    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, OnsetSource, PathPattern,
+    Advice, Difference, Expectation, FieldClass, Finding, MatchedBy, ObjectKey, OnsetSource, PathPattern,
     Severity, Source,
 };
 
@@ -38,8 +38,8 @@ pub struct RatedObject<'a> {
     pub key: &'a ObjectKey,
     /// At least the labels of [`RuleSet::label_names`] that the object has.
     pub labels: &'a [(Box<str>, Box<str>)],
-    /// The annotation `<prefix>/ignore`: path patterns, separated by commas.
-    pub muted_paths: Option<&'a str>,
+    /// The patterns in the annotation `<prefix>/ignore`.
+    pub muted_paths: &'a [PathPattern],
     pub source: Source,
     /// Whether an autoscaler targets the object.
     pub autoscaled: bool,
@@ -159,14 +159,15 @@ impl RuleSet {
         self.difference(object, finding, onset, now)
     }
 
-    /// Rates a difference again, after the rules or the time changed. The onset stays.
+    /// Rates a difference again, after the rules or the time changed. The onset stays, unless the clock went back behind it.
     pub fn rate_again(
         &self,
         object: &RatedObject<'_>,
         difference: &Difference,
         now: Timestamp,
     ) -> Difference {
-        self.difference(object, difference.finding.clone(), (difference.onset, difference.onset_source), now)
+        let onset = (difference.onset.min(now), difference.onset_source);
+        self.difference(object, difference.finding.clone(), onset, now)
     }
 
     fn difference(
@@ -182,20 +183,21 @@ impl RuleSet {
         let [mut base, mut settings, mut team] = std::array::from_fn(|_| LayerEffects::default());
         for at in self.index.candidates(&object.key.namespace, &object.key.name) {
             let rule = &self.rules[at];
-            if !rule.applies(now) || !rule.condition.matches(&input) {
+            // Who marks a field as sensitive must not lower the severity of its drift.
+            let is_critical = rule.effects.severity == Some(Severity::Critical);
+            if !rule.applies(now) || !rule.condition.matches(&input, is_critical) {
                 continue;
             }
-            matched.push(rule.name.clone());
+            matched.push(MatchedBy::Rule(rule.name.clone()));
             match &rule.origin {
                 RuleOrigin::BuiltIn | RuleOrigin::Settings if rule.is_base => base.add(rule),
                 RuleOrigin::BuiltIn | RuleOrigin::Settings => settings.add(rule),
                 RuleOrigin::Team { .. } => team.add(rule),
             }
         }
-        if object.muted_paths.is_some_and(|paths| any_pattern_matches(paths, &finding.path)) {
-            let name: Arc<str> = MUTED_BY_ANNOTATION.into();
-            matched.push(name.clone());
-            team.ignored_by.get_or_insert(name);
+        let mut is_muted = object.muted_paths.iter().any(|pattern| pattern.matches(&finding.path));
+        if is_muted {
+            matched.push(MatchedBy::IgnoreAnnotation);
         }
         let by_class = self.severities.get(&finding.class).copied();
         let severity = settings.severity.or(by_class).or(base.severity).unwrap_or(Severity::Warning);
@@ -206,10 +208,13 @@ impl RuleSet {
             team.severity.unwrap_or(severity)
         };
         if severity == Severity::Critical {
-            team.ignored_by = None;
+            (team.ignored_by, is_muted) = (None, false);
             team.expectation = team.expectation.filter(|expectation| *expectation == Expectation::Unexpected);
         }
         let expectation = team.expectation.or(settings.expectation).or(base.expectation);
+        // The minimum does not depend on the order of the rules.
+        let ignoring_rule = [base.ignored_by, settings.ignored_by].into_iter().flatten().min();
+        let ignoring_rule = ignoring_rule.or(team.ignored_by).map(MatchedBy::Rule);
         Difference {
             finding,
             onset,
@@ -219,12 +224,7 @@ impl RuleSet {
             // Without a rule, a person has to review the difference.
             advice: team.advice.or(settings.advice).or(base.advice).unwrap_or(Advice::AlertOnly),
             actor,
-            // The minimum does not depend on the order of the rules.
-            ignored_by: [base.ignored_by, settings.ignored_by]
-                .into_iter()
-                .flatten()
-                .min()
-                .or(team.ignored_by),
+            ignored_by: ignoring_rule.or(is_muted.then_some(MatchedBy::IgnoreAnnotation)),
             matched: matched.into(),
         }
     }
@@ -234,16 +234,6 @@ impl Default for RuleSet {
     fn default() -> Self {
         Self::built_in()
     }
-}
-
-/// Stands for the annotation `<prefix>/ignore` in place of a rule's name. Rule names cannot contain parentheses.
-const MUTED_BY_ANNOTATION: &str = "(annotation)";
-
-/// Whether any of these comma-separated patterns matches a path. Invalid patterns match nothing.
-fn any_pattern_matches(patterns: &str, path: &FieldPath) -> bool {
-    PathPattern::split_list(patterns)
-        .filter_map(|pattern| pattern.parse::<PathPattern>().ok())
-        .any(|pattern| pattern.matches(path))
 }
 
 /// The combined effects of the matching rules of one origin. A later rule overrides an earlier one.

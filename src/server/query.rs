@@ -16,8 +16,8 @@ use crate::{
     engine::{ClaimEntry, KindState, Snapshot, Transition},
     rules::Rule,
     types::{
-        ClosedSet, Episode, Health, JobOutcome, JobRun, Kind, LiveObject, ObjectKey, Severity, Source,
-        UnknownReason, VerdictKind, WorstDifference,
+        ClosedSet, Episode, Health, JobOutcome, JobRun, Kind, LiveObject, NamespacedName, ObjectKey,
+        Severity, Source, UnknownReason, VerdictKind, WorstDifference,
     },
 };
 
@@ -380,10 +380,10 @@ fn sort_by_rank<'a, R: Ord>(
     ranked.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The Jobs that run Terraform, by the namespace and name of the custom resource that they run for. Every run creates a
-/// Job with a new name, but the custom resource stays the same.
+/// The Jobs that run Terraform, by the custom resource that they run for. Every run creates a Job with a new name, but the custom
+/// resource stays the same.
 #[derive(Debug, Default)]
-pub(super) struct TerraformJobs<'a>(BTreeMap<(&'a str, &'a str), LatestJobs<'a>>);
+pub(super) struct TerraformJobs<'a>(BTreeMap<NamespacedName<&'a str>, LatestJobs<'a>>);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LatestJobs<'a> {
@@ -424,22 +424,25 @@ impl<'a> TerraformJobs<'a> {
         jobs
     }
 
-    /// The namespace and name of every custom resource that has a Job, and its newest Jobs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str, &LatestJobs<'a>)> {
-        self.0.iter().map(|((namespace, name), latest)| (*namespace, *name, latest))
+    /// Every custom resource that has a Job, and its newest Jobs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&NamespacedName<&'a str>, &LatestJobs<'a>)> {
+        self.0.iter()
     }
 
     /// The object itself if it is a Job, else the newest Job that runs for it.
     pub(super) fn newest_for(&self, object: &'a LiveObject) -> Option<TerraformJob<'a>> {
-        let key = (&*object.key.namespace, &*object.key.name);
-        let for_resource =
-            || object.controller_status().and_then(|_| self.0.get(&key)).map(|latest| latest.newest);
+        let for_resource = || {
+            object
+                .controller_status()
+                .and_then(|_| self.0.get(&object.key.namespaced_name()))
+                .map(|latest| latest.newest)
+        };
         TerraformJob::new(object).or_else(for_resource)
     }
 
     fn add(&mut self, job: TerraformJob<'a>) {
         let ended = job.run.outcome.as_ref().map(|outcome| (job, outcome));
-        let subject = (&*job.key.namespace, &*job.run.subject);
+        let subject = NamespacedName { namespace: &*job.key.namespace, name: &*job.run.subject };
         let latest = self.0.entry(subject).or_insert(LatestJobs { newest: job, ended });
         if latest.newest.order() < job.order() {
             latest.newest = job;

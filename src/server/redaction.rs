@@ -42,8 +42,8 @@ impl ValueRedactor {
             expected: self.redact_value(*class, expected),
             actual: self.redact_value(*class, actual),
         };
-        // A string and a number may have the same text and so the same digest, and a plain value the text of a digest or of
-        // null. A digest of the notation keeps them apart. The forms tell two plain values apart.
+        // A string and a number may have the same text, and so the same digest. A plain value may have the text of a digest or
+        // of null. The digests of their notations differ. Two plain values have different forms.
         let is_plain = |value: &FieldValue| matches!(value, FieldValue::Text(_) | FieldValue::Json(_));
         let are_alike = expected != actual
             && displayed.expected.text() == displayed.actual.text()

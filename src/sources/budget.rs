@@ -1,9 +1,9 @@
-//! Counts what one baseline costs while it is decoded, and ends that at the limits of the settings. A decode runs on a blocking
-//! thread, which cannot be cancelled.
+//! Counts the cost of one baseline while it is decoded, and stops at the limits of the settings. A decode runs on a blocking
+//! thread, which cannot be cancelled from outside.
 
 use crate::config::{BaselineLimits, LimitExceeded};
 
-/// A map takes the memory of this many scalars.
+/// A map uses the memory of this many scalars.
 pub(super) const MAP_NODES: usize = 8;
 
 /// The cost of one baseline so far.
@@ -37,7 +37,7 @@ impl Budget {
         if self.documents > self.limits.documents { Err(self.limits.documents_exceeded()) } else { Ok(()) }
     }
 
-    /// Counts an object, or a part that is skipped and reported.
+    /// Counts an object, or a part that is reported as skipped.
     pub(super) fn add_object(&mut self) -> Result<(), LimitExceeded> {
         self.objects += 1;
         if self.objects > self.limits.objects { Err(self.limits.objects_exceeded()) } else { Ok(()) }
@@ -48,7 +48,7 @@ impl Budget {
         if self.work > self.limits.work { Err(self.limits.work_exceeded()) } else { Ok(()) }
     }
 
-    /// Counts the values of a JSON text before they are parsed and take memory.
+    /// Counts the values of a JSON text before the parser allocates memory for them.
     pub(super) fn add_json(&mut self, text: &str) -> Result<(), LimitExceeded> {
         let (mut values, mut nodes, mut depth) = (1, 1, 0_usize);
         let mut bytes = text.bytes();

@@ -147,7 +147,7 @@ fn decode_document(
         DecodedPart::SkippedResource(SkippedResource { address, resource_type, reason })
     };
     let objects = document.objects(budget)?;
-    // All of them are in memory before the first one is counted.
+    // The parser holds all of them in memory before the first one is counted.
     if objects.len() > budget.limits().objects {
         return Err(budget.limits().objects_exceeded());
     }
@@ -175,7 +175,7 @@ fn is_tool_config(document: &Value) -> bool {
 }
 
 /// Decodes documents on a blocking thread, and again if the API server had to be asked whether their kinds are namespaced.
-/// `size` is that of the stored bytes.
+/// `size` is the number of stored bytes.
 pub(super) async fn decode_documents<F>(
     reader: DocumentReader,
     shared_scopes: &SharedScopes,

@@ -34,7 +34,7 @@ pub struct DocumentError {
 #[derive(Debug)]
 pub(super) struct Document<'a> {
     first_line: usize,
-    /// Where the text begins in that line: after a `---`.
+    /// The column in that line at which the text starts: after a `---`.
     first_column: usize,
     text: Cow<'a, str>,
 }
@@ -73,7 +73,7 @@ pub(super) fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
     })
 }
 
-/// Like kubectl, ends every line with a line feed, without a carriage return.
+/// Ends every line with a line feed, without a carriage return, as kubectl does.
 fn with_line_ends(text: &str) -> Cow<'_, str> {
     if text.is_empty() || text.ends_with('\n') && !text.contains('\r') {
         return text.into();
@@ -206,7 +206,7 @@ fn expand_list(document: ParsedDocument) -> Vec<ParsedDocument> {
     items.into_iter().map(inherit).flat_map(expand_list).collect()
 }
 
-/// Parses one document by the rules of YAML 1.1. An error of the document is the inner one.
+/// Parses one document as YAML 1.1. The inner error is an error in the document.
 fn parse_yaml(text: &str, budget: &mut Budget) -> Result<Result<Value, serde_saphyr::Error>, LimitExceeded> {
     let work = Rc::new(Cell::new(0));
     let total = work.clone();
@@ -227,10 +227,10 @@ fn parse_yaml(text: &str, budget: &mut Budget) -> Result<Result<Value, serde_sap
     Ok(parsed)
 }
 
-/// `0644` is octal, the last of duplicate keys wins, and an anchor may have many aliases.
+/// `0644` is octal, the last of several equal keys wins, and an anchor may have many aliases.
 fn options(text: &str, budget: &Budget) -> serde_saphyr::Options {
     let (limits, work) = (budget.limits(), budget.remaining_work());
-    // Aliases may repeat texts, up to an eighth of the largest one.
+    // Aliases may repeat text, up to an eighth of the limit on text.
     let scalar_bytes = text.len() + limits.text_bytes / 8;
     serde_saphyr::options! {
         legacy_octal_numbers: true,
@@ -245,7 +245,7 @@ fn options(text: &str, budget: &Budget) -> serde_saphyr::Options {
             max_aliases: work,
             max_anchors: work,
             max_merge_keys: work,
-            // Each takes the memory of several values.
+            // Each event uses the memory of several values.
             max_recorded_anchor_events: work.min(limits.nodes / 2),
             max_recorded_anchor_bytes: scalar_bytes,
             max_total_scalar_bytes: scalar_bytes,
@@ -276,7 +276,7 @@ fn limit_of(error: &serde_saphyr::Error, limits: &BaselineLimits) -> Option<Limi
     }
 }
 
-/// Decodes a value and counts its nodes. Keys are converted like Go does: `yes` becomes `"true"`.
+/// Decodes a value and counts its nodes. Converts keys as Go does: `yes` becomes `"true"`.
 #[derive(Clone, Copy)]
 struct NodeSeed<'a> {
     remaining: &'a Cell<usize>,

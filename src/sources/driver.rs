@@ -98,7 +98,7 @@ pub(super) trait BaselineReader: Sized + Send + 'static {
     fn work(&self) -> usize;
 }
 
-/// The number of baselines that are decoded at once, which limits memory: two, or one that is large.
+/// The number of baselines that are decoded at once: two small ones, or one large one. This bounds memory.
 #[derive(Clone, Debug)]
 pub struct DecodeSlots(Arc<Semaphore>);
 
@@ -107,10 +107,10 @@ impl DecodeSlots {
     /// A larger baseline takes all slots.
     const MAX_SMALL: usize = 64 << 10;
 
-    /// Waits until a baseline of this stored size may be decoded; first come, first served.
+    /// Waits until a baseline of this stored size may be decoded. Requests are served in order.
     async fn acquire(&self, size: usize) -> Option<OwnedSemaphorePermit> {
         let count = if size > Self::MAX_SMALL { Self::COUNT } else { 1 };
-        // Fails only if the semaphore is closed, and it never is.
+        // Fails only if the semaphore is closed, which never happens.
         self.0.clone().acquire_many_owned(count).await.ok()
     }
 }
@@ -122,7 +122,7 @@ impl Default for DecodeSlots {
 }
 
 /// Runs `read` on a blocking thread once there is a slot, and returns the reader. If `read` panics, the baseline is unreadable.
-/// `size` is that of the stored bytes.
+/// `size` is the number of stored bytes.
 pub(super) async fn read_blocking<R: BaselineReader>(
     mut reader: R,
     slots: &DecodeSlots,
@@ -131,7 +131,7 @@ pub(super) async fn read_blocking<R: BaselineReader>(
 ) -> (R, ReadResult) {
     let key = reader.key().clone();
     let slot = slots.acquire(size).await;
-    // The slot moves to the thread, which goes on if this future is dropped.
+    // The slot moves to the thread, which keeps running if this future is dropped.
     let task = tokio::task::spawn_blocking(move || {
         let result = read(&mut reader);
         drop(slot);
@@ -165,7 +165,7 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
     /// The part of the settings that is about this source.
     fn settings(settings: &Settings) -> Self::Settings;
 
-    /// Which objects a baseline at this location may speak for, unless the settings trust its namespace.
+    /// The objects that a baseline at this location has authority over, unless the settings trust its namespace.
     fn authority(location: &Self::Location) -> Authority;
 
     /// Uses other settings from now on, and drops baselines that they exclude. The source is enabled.
@@ -251,6 +251,13 @@ async fn run_until_settings_change<S: BaselineSource>(
         let mut next_read = None;
         // Updates come first: a lock is published before the content that is written under it.
         if cache.has_synced_or_failed() && !cache.has_updates() {
+            for location in publisher.cancel_excess() {
+                let limit = publisher.limits().namespace.baselines_exceeded();
+                if let Some(tracked) = publisher.get_mut(&location) {
+                    source.finish_read(&location, tracked, Err(ReadFailure::TooLarge(limit)));
+                }
+                publisher.publish(&location);
+            }
             let limits = publisher.limits().baseline;
             while reads.len() < S::MAX_CONCURRENT_READS
                 && let Some((location, id, tracked)) = publisher.start_due_read()

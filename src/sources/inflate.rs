@@ -13,14 +13,14 @@ use crate::{
     types::BaselineFault,
 };
 
-/// Any small text may inflate to this size.
+/// The ratio of inflated to stored size is not limited up to this size.
 const MIN_LIMIT: u64 = 4 << 20;
 
 /// Reads gzip or plain bytes.
 pub struct InflateReader<'a> {
     reader: Box<dyn Read + 'a>,
     remaining: u64,
-    /// The error if it is larger.
+    /// The error if the text is larger.
     exceeded: LimitExceeded,
     /// Whether the bytes come from several Secrets, which may be of different versions.
     is_chunked: bool,
@@ -72,12 +72,12 @@ pub(super) fn json_fault(error: &serde_json::Error) -> BaselineFault {
 }
 
 impl<'a> InflateReader<'a> {
-    /// Reads a state, which is decoded while it is inflated. `size` is that of the stored bytes.
+    /// Reads a state, which is decoded while it is inflated. `size` is the number of stored bytes.
     pub fn of_state(bytes: impl BufRead + 'a, size: u64, limits: &BaselineLimits) -> Result<Self, ReadError> {
         Self::new(bytes, size, limits.inflated_bytes, limits.inflated_exceeded())
     }
 
-    /// Reads a text that is decoded as a whole. `size` is that of the stored bytes.
+    /// Reads a text that is decoded as a whole. `size` is the number of stored bytes.
     pub fn of_text(bytes: impl BufRead + 'a, size: u64, limits: &BaselineLimits) -> Result<Self, ReadError> {
         Self::new(bytes, size, limits.text_bytes, limits.text_exceeded())
     }
@@ -119,7 +119,7 @@ impl<'a> InflateReader<'a> {
         }
     }
 
-    /// The whole text, which is overwritten when it is dropped.
+    /// The whole text, which is overwritten on drop.
     pub fn read_to_end(mut self) -> Result<Zeroizing<Vec<u8>>, ReadError> {
         let mut content = Zeroizing::new(Vec::new());
         let mut buffer = Zeroizing::new([0; 1 << 13]);

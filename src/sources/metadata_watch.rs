@@ -3,6 +3,7 @@
 //! [`MetadataCache`] is all that sources see: its content, a wake-up for each update, and the failures of its watches.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
@@ -15,7 +16,9 @@ use serde::Deserialize;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    types::{Clock, DownReason, Kind, Scope, Selector, WatchHealth, WatchMode, WatchSpec},
+    types::{
+        Clock, DownReason, Kind, NamespacedName, Scope, Selector, SyncHealth, WatchMode, WatchSpec, shorten,
+    },
     watch::{
         ApiError, MalformedResponse, Operation, ReceiverClosed, Representation, WatchHandler, WatchMetrics,
         Watcher, WatcherConfig, WatcherEvent,
@@ -33,6 +36,8 @@ const LOCK_INFO: &str = "app.terraform.io/lock-info";
 pub(super) struct ObjectQuery {
     pub(super) resource: StorageResource,
     pub(super) selector: Selector,
+    /// The labels to cache.
+    pub(super) labels: Vec<Box<str>>,
 }
 
 /// The resources that store baselines and their locks.
@@ -68,10 +73,41 @@ pub(super) struct ObjectMetadata {
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
     pub(super) resource_version: Box<str>,
+    /// Those that the query names.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) last_write: Option<Timestamp>,
     /// For a Lease that has a holder: the description of the lock.
-    pub(super) lock_info: Option<Box<str>>,
+    pub(super) lock_info: Option<LockInfo>,
+}
+
+/// Terraform's description of a lock, shortened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LockInfo {
+    pub(super) operation: Box<str>,
+    pub(super) who: Box<str>,
+    pub(super) created: Option<Timestamp>,
+}
+
+impl LockInfo {
+    /// Parses the text of Terraform. Empty if the text is invalid.
+    pub(super) fn parse(text: &str) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "PascalCase", default)]
+        struct Info<'a> {
+            #[serde(borrow)]
+            operation: Cow<'a, str>,
+            #[serde(borrow)]
+            who: Cow<'a, str>,
+            #[serde(borrow)]
+            created: Cow<'a, str>,
+        }
+        let Info { operation, who, created } = serde_json::from_str(text).unwrap_or_default();
+        Self {
+            operation: shorten(&operation).into(),
+            who: shorten(&who).into(),
+            created: created.parse().ok(),
+        }
+    }
 }
 
 /// The namespaces with objects that were added, modified or deleted.
@@ -99,8 +135,7 @@ pub(super) struct MetadataCache {
 
 type Update = WatcherEvent<ObjectMetadata>;
 
-/// By namespace and name.
-type ObjectsByName = BTreeMap<(Box<str>, Box<str>), ObjectMetadata>;
+type ObjectsByName = BTreeMap<NamespacedName, ObjectMetadata>;
 
 /// The objects of one watch: of a query in one namespace, or in all of them.
 struct Partition {
@@ -134,7 +169,8 @@ impl MetadataCache {
                 };
                 let metrics = metrics.for_kind(&spec.kind);
                 let (partition, updates) = (partitions.len(), sender.clone());
-                let handler = PartitionHandler { partition, resource: query.resource, updates };
+                let ObjectQuery { resource, labels, .. } = query.clone();
+                let handler = PartitionHandler { partition, resource, labels, updates };
                 watches.spawn(Watcher::new(Arc::new(spec), client.clone(), config, metrics, handler).run());
                 let (query, listed) = (query.clone(), BTreeMap::new());
                 partitions.push(Partition { query, namespace, objects: None, listed, failure: None });
@@ -158,7 +194,10 @@ impl MetadataCache {
     /// Returns whether sources see a change.
     fn apply(&mut self, partition: usize, update: Update) -> bool {
         let partition = &mut self.partitions[partition];
-        let key = |object: &ObjectMetadata| (object.namespace.clone(), object.name.clone());
+        let key = |object: &ObjectMetadata| NamespacedName {
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+        };
         let namespace = match update {
             Update::ListStarted => {
                 partition.listed.clear();
@@ -232,7 +271,7 @@ impl MetadataCache {
     }
 
     pub(super) fn get(&self, query: &ObjectQuery, namespace: &str, name: &str) -> Option<&ObjectMetadata> {
-        let key = (namespace.into(), name.into());
+        let key = NamespacedName { namespace: namespace.into(), name: name.into() };
         self.partitions_of(query).find_map(|partition| partition.objects.as_ref()?.get(&key))
     }
 
@@ -250,7 +289,7 @@ impl Partition {
         };
         let namespaces = self.namespace.as_deref();
         let namespaces = namespaces.map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
-        let ObjectQuery { resource, selector } = &self.query;
+        let ObjectQuery { resource, selector, .. } = &self.query;
         format!("{verb} {}s with label {selector} in {namespaces}", resource.kind())
     }
 }
@@ -259,6 +298,7 @@ impl Partition {
 struct PartitionHandler {
     partition: usize,
     resource: StorageResource,
+    labels: Vec<Box<str>>,
     updates: mpsc::Sender<(usize, Update)>,
 }
 
@@ -284,7 +324,9 @@ impl WatchHandler for PartitionHandler {
             let (kind, column) = (self.resource.kind(), error.column());
             ApiError::Malformed(MalformedResponse::Object { kind, column })
         };
-        object.map(ObjectMetadata::from).map_err(malformed)
+        let mut object = object.map(ObjectMetadata::from).map_err(malformed)?;
+        object.labels.retain(|name, _| self.labels.iter().any(|label| **label == *name));
+        Ok(object)
     }
 
     fn resource_version(object: &ObjectMetadata) -> Option<&str> {
@@ -313,7 +355,7 @@ impl From<StorageObject> for ObjectMetadata {
         let is_held = spec.holder_identity.is_some_and(|holder| !holder.is_empty());
         let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(LOCK_INFO));
         Self {
-            lock_info: is_held.then(|| annotation.cloned().unwrap_or_default().into()),
+            lock_info: is_held.then(|| annotation.map(|text| LockInfo::parse(text)).unwrap_or_default()),
             last_write: last_write(&metadata),
             namespace: metadata.namespace.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
@@ -362,10 +404,36 @@ impl ApiFailure {
 }
 
 /// Down if there is any failure. Missing permissions come first, since an administrator has to act on them.
-pub(super) fn health_of(mut failures: Vec<&ApiFailure>) -> WatchHealth {
+pub(super) fn health_of(mut failures: Vec<&ApiFailure>) -> SyncHealth {
     failures.sort_by_key(|failure| (failure.reason, &failure.message));
     failures.dedup();
-    let Some(first) = failures.first() else { return WatchHealth::Up };
+    let Some(first) = failures.first() else { return SyncHealth::Up };
     let messages: Vec<&str> = failures.iter().map(|failure| &*failure.message).collect();
-    WatchHealth::Down { reason: first.reason, message: messages.join("; ").into() }
+    SyncHealth::Down { reason: first.reason, message: messages.join("; ").into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    use super::{LockInfo, PartitionHandler, StorageResource, WatchHandler as _};
+
+    #[test]
+    fn only_the_used_parts_of_labels_and_annotations_are_cached() {
+        let long = "x".repeat(200 << 10);
+        let info = json!({"Operation": "OperationTypeApply", "Who": long, "Info": long, "Created": "2026-01-01T00:00:00Z"});
+        let lease = json!({"spec": {"holderIdentity": "1"}, "metadata": {
+            "namespace": "shop", "name": "lock-a", "labels": {"status": "deployed", "other": "x"},
+            "annotations": {"app.terraform.io/lock-info": info.to_string(), "note": long},
+        }});
+        let (updates, _receiver) = mpsc::channel(1);
+        let labels = vec!["status".into()];
+        let handler = PartitionHandler { partition: 0, resource: StorageResource::Leases, labels, updates };
+        let object = handler.decode(lease.to_string().as_bytes()).unwrap();
+        assert_eq!(object.labels, [("status".to_owned(), "deployed".to_owned())].into());
+        let LockInfo { operation, who, created } = object.lock_info.clone().unwrap();
+        assert_eq!((&*operation, created), ("OperationTypeApply", "2026-01-01T00:00:00Z".parse().ok()));
+        assert!(who.starts_with("xxx") && format!("{object:?}").len() < 2000);
+    }
 }

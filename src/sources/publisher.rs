@@ -24,7 +24,7 @@ use crate::{
     event::Event,
     types::{
         Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject,
-        Lock, RedactionKey, SkippedResource, TrustedNamespaces, WatchHealth, WatchMode,
+        Lock, RedactionKey, SkippedResource, SyncHealth, TrustedNamespaces, WatchMode,
     },
 };
 
@@ -34,9 +34,9 @@ pub(super) const MIN_RETRY: Duration = Duration::from_secs(1);
 pub(super) const MAX_RETRY: Duration = Duration::from_secs(30);
 /// Events about objects may arrive later than the baseline that explains them.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
-/// The work that the source waits for in each namespace before it is reported, in limits of one baseline.
+/// The source is reported without waiting for a namespace that has used more work than this number of baselines may.
 const AWAITED_BUDGETS: usize = 2;
-/// The most skipped documents of one version that are logged one by one.
+/// The maximum number of skipped documents of one version that are logged one by one.
 const MAX_LOGGED: usize = 10;
 
 #[derive(Clone, Debug)]
@@ -86,8 +86,10 @@ pub(super) struct TrackedBaseline<S: BaselineSource> {
     pub(super) lock: Option<Lock>,
     grace_ends: Option<Instant>,
     published: Option<Arc<Baseline>>,
-    /// Whether it was rejected because the namespace has used up its share. It is read again once others free some.
+    /// Whether it was rejected because its namespace has no share left. It is read again when other baselines free some.
     waits_for_share: bool,
+    /// Whether it is not read because its namespace has too many baselines.
+    is_excess: bool,
     pub(super) state: S::State,
 }
 
@@ -108,6 +110,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
             grace_ends: None,
             published: None,
             waits_for_share: false,
+            is_excess: false,
             state,
         }
     }
@@ -127,6 +130,11 @@ impl<S: BaselineSource> TrackedBaseline<S> {
 
     pub(super) fn is_reading(&self) -> bool {
         self.read.is_some()
+    }
+
+    /// Whether there is something to publish.
+    fn is_known(&self) -> bool {
+        self.decoded.is_some() || self.fault.is_some()
     }
 
     pub(super) fn has_pending_read(&self) -> bool {
@@ -212,7 +220,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
 
     /// `None` before the first read.
     fn baseline(&self, this_cluster: bool, authority: Authority) -> Option<Baseline> {
-        if self.decoded.is_none() && self.fault.is_none() {
+        if !self.is_known() {
             return None;
         }
         let decoded = self.decoded.as_ref();
@@ -231,7 +239,7 @@ impl<S: BaselineSource> TrackedBaseline<S> {
     }
 }
 
-/// What one namespace has cost so far.
+/// The cost of one namespace so far.
 #[derive(Clone, Copy, Default)]
 struct NamespaceUse {
     /// The last read that started.
@@ -248,7 +256,7 @@ pub(super) struct Publisher<S: BaselineSource> {
     watch_mode: WatchMode,
     /// Whether settings assign all baselines to this cluster, so that no uid has to match.
     pub(super) this_cluster: bool,
-    /// Namespaces whose baselines speak for all objects.
+    /// Namespaces whose baselines have authority over all objects.
     pub(super) trusted_namespaces: TrustedNamespaces,
     events: mpsc::Sender<Event>,
     /// Not sent yet.
@@ -256,7 +264,7 @@ pub(super) struct Publisher<S: BaselineSource> {
     declarations: watch::Sender<Arc<SourceDeclarations>>,
     declarations_changed: bool,
     /// The health that was last sent; `None` for a source that is disabled.
-    health: Option<WatchHealth>,
+    health: Option<SyncHealth>,
     last_read: ReadId,
 }
 
@@ -284,11 +292,13 @@ impl<S: BaselineSource> Publisher<S> {
         self.limits
     }
 
-    /// Baselines that were too large are read again if the limits changed.
+    /// Sets the limits. If they changed, baselines that exceeded one are read again. The others are not: a lower limit applies to
+    /// them when they change.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         if std::mem::replace(&mut self.limits, limits) != limits {
             let too_large = |tracked: &&mut TrackedBaseline<S>| {
-                tracked.fault.as_ref().is_some_and(|error| error.fault == BaselineFault::TooLarge)
+                tracked.waits_for_share
+                    || tracked.fault.as_ref().is_some_and(|error| error.fault == BaselineFault::TooLarge)
             };
             self.baselines.values_mut().filter(too_large).for_each(TrackedBaseline::read_now);
         }
@@ -416,8 +426,39 @@ impl<S: BaselineSource> Publisher<S> {
         self.baselines.values().filter_map(|tracked| tracked.grace_ends).min()
     }
 
-    /// Marks a baseline that is due as being read. Namespaces take turns, with one read at a time; in a namespace, the one
-    /// that is due for longest comes first.
+    /// Cancels the reads of new baselines in namespaces that have too many. Returns one of each namespace, which is published as too
+    /// large. The others have neither a status nor series.
+    pub(super) fn cancel_excess(&mut self) -> Vec<S::Location> {
+        let mut counts: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+        for (location, tracked) in self.baselines.iter().filter(|(_, tracked)| tracked.is_known()) {
+            let (count, is_reported) = counts.entry(S::namespace(location)).or_default();
+            *count += usize::from(!tracked.is_excess);
+            *is_reported |= tracked.is_excess;
+        }
+        let max = self.limits.namespace.baselines;
+        let full =
+            counts.into_iter().filter(|(namespace, (count, _))| !namespace.is_empty() && *count >= max);
+        let mut full: BTreeMap<Box<str>, bool> =
+            full.map(|(namespace, (_, is_reported))| (namespace.into(), is_reported)).collect();
+        let (now, mut reported) = (Instant::now(), Vec::new());
+        for (location, tracked) in &mut self.baselines {
+            let is_due = !tracked.is_reading() && tracked.read_at.is_some_and(|at| at <= now);
+            if !is_due || (tracked.is_known() && !tracked.is_excess) {
+                continue;
+            }
+            if let Some(is_reported) = full.get_mut(S::namespace(location)) {
+                (tracked.read_at, tracked.is_synced) = (None, true);
+                (tracked.waits_for_share, tracked.is_excess) = (true, true);
+                if !std::mem::replace(is_reported, true) {
+                    reported.push(location.clone());
+                }
+            }
+        }
+        reported
+    }
+
+    /// Marks a baseline that is due as being read. Namespaces take turns, with one read at a time. Within a namespace, the
+    /// baseline that has been due for longest comes first.
     pub(super) fn start_due_read(&mut self) -> Option<(S::Location, ReadId, &mut TrackedBaseline<S>)> {
         let now = Instant::now();
         let turn = |location: &S::Location| {
@@ -429,16 +470,16 @@ impl<S: BaselineSource> Publisher<S> {
         self.last_read += 1;
         self.namespaces.entry(S::namespace(&location).into()).or_default().last_read = self.last_read;
         let tracked = self.baselines.get_mut(&location)?;
-        (tracked.read_at, tracked.read) = (None, Some(self.last_read));
+        (tracked.read_at, tracked.read, tracked.is_excess) = (None, Some(self.last_read), false);
         Some((location, self.last_read, tracked))
     }
 
-    /// When the next baseline becomes due that may be read then.
+    /// The time at which the next baseline may be read.
     pub(super) fn next_read(&self) -> Option<Instant> {
         self.waiting_reads().map(|(at, _)| at).min()
     }
 
-    /// The scheduled reads in namespaces in which no other one is running.
+    /// The scheduled reads in namespaces without a running read.
     fn waiting_reads(&self) -> impl Iterator<Item = (Instant, &S::Location)> {
         let running = self.baselines.iter().filter(|(_, tracked)| tracked.is_reading());
         let busy: HashSet<&str> =
@@ -449,8 +490,8 @@ impl<S: BaselineSource> Publisher<S> {
         idle.filter_map(|(location, tracked)| Some((tracked.read_at?, location)))
     }
 
-    /// Whether the source is reported without this baseline. A namespace that has cost more than its share is read after the
-    /// others, and does not delay them.
+    /// Whether the source is reported only after this baseline was read. It does not wait for a namespace that has used more than
+    /// its share of work.
     fn is_awaited(&self, location: &S::Location, tracked: &TrackedBaseline<S>) -> bool {
         let share = self.limits.baseline.work.saturating_mul(AWAITED_BUDGETS);
         let is_within_share =
@@ -483,7 +524,7 @@ impl<S: BaselineSource> Publisher<S> {
         failures.extend(self.baselines.values().filter_map(|tracked| tracked.failure.as_ref()));
         let health = enabled.then(|| health_of(failures));
         if self.health != health {
-            if let Some(WatchHealth::Down { reason, message }) = &health {
+            if let Some(SyncHealth::Down { reason, message }) = &health {
                 warn!(source = %S::SOURCE, %reason, "Some baselines cannot be read: {message}");
             }
             self.health.clone_from(&health);

@@ -8,13 +8,17 @@ use std::{
 use crate::{
     diff::{is_secret, terraform::sensitive_fields},
     types::{
-        Authority, DeclaredObject, GroupKind, Kind, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope,
-        WantedKind,
+        Authority, DeclaredObject, GroupKind, Kind, NameSet, NamespacedName, ObjectRef, RedactionKey,
+        RedactionPolicy, Scope, WantedKind,
     },
 };
 
 /// A kind in more namespaces than this is watched in all of them, since each namespace needs a watch of its own.
 const MAX_NAMESPACES: usize = 10;
+/// The maximum number of watches that the baselines of one namespace may request in it: of a kind, or of a single object.
+const MAX_OWN_WATCHES: usize = 200;
+/// The same for untrusted declarations: of a kind in another namespace, of a cluster-scoped kind, or of a single object.
+const MAX_UNTRUSTED_WATCHES: usize = 50;
 
 /// Kinds whose replicas an autoscaler may set.
 const SCALABLE: [GroupKind<&str>; 4] = [
@@ -37,13 +41,15 @@ pub(super) struct BaselineDeclarations {
 }
 
 impl BaselineDeclarations {
-    /// Its declarations, each with whether it may decide how the object is read and redacted.
+    /// Its declarations. Each has a flag: whether it may decide how the object is read and redacted.
     ///
-    /// A Secret is not read for a baseline that cannot speak for it. A Helm release can, if the annotations of the Secret name it.
+    /// Excludes Secrets that the baseline has no authority over. A Helm release may have authority if the annotations of the Secret
+    /// name it.
     fn read(&self) -> impl Iterator<Item = RequiredObject<'_>> {
         let objects = self.objects.iter().map(|declared| {
             let is_covered = self.authority.covers(&declared.object.namespace);
-            RequiredObject { declared, is_covered, key: self.key.as_ref().filter(|_| is_covered) }
+            let author = self.authority.namespace();
+            RequiredObject { declared, is_covered, author, key: self.key.as_ref().filter(|_| is_covered) }
         });
         objects.filter(|object| {
             let ObjectRef { group, kind, .. } = &object.declared.object;
@@ -58,7 +64,40 @@ struct RequiredObject<'a> {
     declared: &'a DeclaredObject,
     /// Whether the authority of the baseline covers its namespace.
     is_covered: bool,
+    /// The namespace of the baseline, unless it is trusted.
+    author: Option<&'a str>,
     key: Option<&'a RedactionKey>,
+}
+
+/// What has to be watched for a declaration: a kind in a namespace, or one object of it.
+type RequestedWatch<'a> = (&'a str, GroupKind<&'a str>, Option<&'a str>);
+
+impl<'a> RequiredObject<'a> {
+    /// The watch, and who requests it: a namespace, and whether it has authority over the object.
+    fn requested_watch(&self) -> Option<((&'a str, bool), RequestedWatch<'a>)> {
+        let ObjectRef { namespace, name, .. } = &self.declared.object;
+        let single = self.declared.object.requires_selector().then_some(&**name);
+        Some(((self.author?, self.is_covered), (namespace, self.declared.object.group_kind(), single)))
+    }
+}
+
+/// Drops declarations that need more watches than their namespace may request. Cluster-scoped kinds come first.
+fn drop_excess(objects: &mut Vec<RequiredObject<'_>>) {
+    let mut watches: BTreeMap<(&str, bool), BTreeSet<RequestedWatch<'_>>> = BTreeMap::new();
+    for (author, watch) in objects.iter().filter_map(RequiredObject::requested_watch) {
+        watches.entry(author).or_default().insert(watch);
+    }
+    let first_excess: BTreeMap<(&str, bool), RequestedWatch<'_>> = watches
+        .into_iter()
+        .filter_map(|(author, watches)| {
+            let limit = if author.1 { MAX_OWN_WATCHES } else { MAX_UNTRUSTED_WATCHES };
+            Some((author, watches.into_iter().nth(limit)?))
+        })
+        .collect();
+    objects.retain(|object| {
+        let requested = object.requested_watch();
+        requested.is_none_or(|(author, watch)| first_excess.get(&author).is_none_or(|excess| watch < *excess))
+    });
 }
 
 /// The live state that is necessary to compare declared objects.
@@ -76,8 +115,9 @@ impl KindRequirements {
         key: &RedactionKey,
         sources: impl Iterator<Item = &'a SourceDeclarations>,
     ) -> Self {
-        let objects: Vec<RequiredObject<'_>> =
+        let mut objects: Vec<RequiredObject<'_>> =
             sources.flat_map(|source| &source.0).flat_map(BaselineDeclarations::read).collect();
+        drop_excess(&mut objects);
         Self { kinds: required_kinds(&objects), documents: redaction_policies(key, &objects) }
     }
 }
@@ -85,10 +125,9 @@ impl KindRequirements {
 /// The declarations of one kind.
 #[derive(Default)]
 struct DeclaredKind<'a> {
-    /// The number of declarations in each version: of those that cover the object, and of all.
+    /// The number of declarations in each version: those that cover the object, and all.
     versions: BTreeMap<&'a str, (usize, usize)>,
-    /// By namespace and name.
-    objects: BTreeMap<(&'a str, &'a str), Vec<Declaration<'a>>>,
+    objects: BTreeMap<NamespacedName<&'a str>, Vec<Declaration<'a>>>,
 }
 
 /// One of several declarations of an object.
@@ -113,10 +152,14 @@ fn required_kinds<'a>(objects: &[RequiredObject<'a>]) -> Vec<WantedKind> {
         let (covered, all) = versions.entry(version).or_default();
         (*covered, *all) = (*covered + usize::from(*is_covered), *all + 1);
         let declaration = Declaration { is_covered: *is_covered, is_partial: object.is_partial(), version };
-        objects.entry((namespace, name)).or_default().push(declaration);
+        objects
+            .entry(NamespacedName { namespace: &**namespace, name: &**name })
+            .or_default()
+            .push(declaration);
     }
     let scalable = kinds.iter().filter(|(kind, _)| SCALABLE.contains(kind));
-    let scaled_in: BTreeSet<&str> = scalable.flat_map(|(_, declared)| declared.namespaces()).collect();
+    let scaled_in: BTreeSet<(&str, bool)> =
+        scalable.flat_map(|(_, declared)| declared.namespaces()).collect();
     // Autoscalers explain changed replicas, declared or not.
     let autoscalers = (!scaled_in.is_empty()).then(|| WantedKind {
         scope: scope_of(scaled_in),
@@ -129,12 +172,12 @@ fn required_kinds<'a>(objects: &[RequiredObject<'a>]) -> Vec<WantedKind> {
 }
 
 impl DeclaredKind<'_> {
-    /// The kind in the version of most declarations. Objects that are declared in another version are read in that one, unless the
-    /// declaration does not cover their namespace: claims of other sources may need the usual version.
+    /// The kind in the version that most declarations use. Objects that are declared in another version are read in that version,
+    /// unless no declaration covers their namespace: claims of other sources may need the usual version.
     fn whole_kind(&self, kind: GroupKind<&str>) -> WantedKind {
         let version = self.versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| *version);
         let mut versions: BTreeMap<Box<str>, NameSet> = BTreeMap::new();
-        for ((namespace, name), declarations) in &self.objects {
+        for (NamespacedName { namespace, name }, declarations) in &self.objects {
             let is_covered = declarations.iter().any(|declaration| declaration.is_covered);
             if !is_covered && !namespace.is_empty() {
                 continue;
@@ -143,19 +186,22 @@ impl DeclaredKind<'_> {
                 versions.entry(version.into()).or_default().insert(namespace, name);
             }
         }
-        let scope = scope_of(self.namespaces().collect());
+        let scope = scope_of(self.namespaces());
         WantedKind { versions: Arc::new(versions), ..requirement(kind, version, scope) }
     }
 
-    fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.objects.keys().map(|(namespace, _)| *namespace)
+    /// The namespaces of its objects, each with a flag: whether a declaration covers an object in it.
+    fn namespaces(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.objects.iter().map(|(object, declarations)| {
+            (object.namespace, declarations.iter().any(|declaration| declaration.is_covered))
+        })
     }
 
     fn single_objects(&self, kind: GroupKind<&str>) -> Vec<WantedKind> {
-        let single = |((namespace, name), declarations): (&(&str, &str), &Vec<Declaration<'_>>)| {
-            let scope = Scope::new([*namespace], []);
+        let single = |(object, declarations): (&NamespacedName<&str>, &Vec<Declaration<'_>>)| {
+            let scope = Scope::new([object.namespace], []);
             let kind = requirement(kind, self.preferred_version(declarations), scope);
-            WantedKind { name: Some((*name).into()), ..kind }
+            WantedKind { name: Some(object.name.into()), ..kind }
         };
         self.objects.iter().map(single).collect()
     }
@@ -171,9 +217,14 @@ impl DeclaredKind<'_> {
     }
 }
 
-fn scope_of(namespaces: BTreeSet<&str>) -> Scope {
-    let everywhere = namespaces.contains("") || namespaces.len() > MAX_NAMESPACES;
-    if everywhere { Scope::default() } else { Scope::new(namespaces, []) }
+/// Untrusted declarations do not widen it to all namespaces.
+fn scope_of<'a>(namespaces: impl IntoIterator<Item = (&'a str, bool)>) -> Scope {
+    let (mut covered, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for (namespace, is_covered) in namespaces {
+        if is_covered { &mut covered } else { &mut others }.insert(namespace.into());
+    }
+    let everywhere = covered.contains("") || covered.len() > MAX_NAMESPACES;
+    if everywhere { Scope::default() } else { &Scope::In(covered) | &Scope::In(others) }
 }
 
 fn requirement(kind: GroupKind<&str>, version: Option<&str>, scope: Scope) -> WantedKind {
@@ -181,16 +232,28 @@ fn requirement(kind: GroupKind<&str>, version: Option<&str>, scope: Scope) -> Wa
     WantedKind { version: version.map(Into::into), scope, ..kind }
 }
 
+/// The objects of one kind that are cached whole.
+#[derive(Default)]
+struct CachedObjects<'a> {
+    /// The namespaces with objects that a baseline covers.
+    covered: BTreeSet<&'a str>,
+    /// Namespace and name of the other declared objects.
+    others: Vec<(&'a str, &'a str)>,
+}
+
 /// The redaction policy of each declared kind.
 ///
 /// A redacted value can be compared only under the key of the baseline that declares it. So live values get a digest for each key
 /// of a baseline that declares the object, and for no other key: an additional key would make the kind be listed again.
 /// A baseline that does not cover an object adds neither keys nor fields: redaction changes how others compare and rate the object.
+/// Objects that no baseline covers are cached whole only if they are declared. The others are cached by namespace, since each change
+/// of the policy makes the kind be listed again.
 fn redaction_policies(
     process_key: &RedactionKey,
     objects: &[RequiredObject<'_>],
 ) -> BTreeMap<GroupKind, Arc<RedactionPolicy>> {
     let mut policies: BTreeMap<GroupKind, RedactionPolicy> = BTreeMap::new();
+    let mut cached: BTreeMap<GroupKind<&str>, CachedObjects<'_>> = BTreeMap::new();
     let kind_of = |declared: &DeclaredObject| declared.object.group_kind().into_owned();
     for RequiredObject { declared, is_covered, .. } in objects {
         let policy =
@@ -198,6 +261,20 @@ fn redaction_policies(
         let fields = sensitive_fields(declared);
         if *is_covered && !fields.is_empty() {
             policy.add_fields(&declared.object, fields);
+        }
+        let CachedObjects { covered, others } = cached.entry(declared.object.group_kind()).or_default();
+        let ObjectRef { namespace, name, .. } = &declared.object;
+        if *is_covered {
+            covered.insert(namespace);
+        } else {
+            others.push((namespace, name));
+        }
+    }
+    for (kind, CachedObjects { covered, others }) in cached {
+        let whole = scope_of(covered.into_iter().map(|namespace| (namespace, true)));
+        let names = others.into_iter().filter(|(namespace, _)| !whole.has(namespace)).collect();
+        if let Some(policy) = policies.get_mut(&kind.into_owned()) {
+            policy.limit_to(whole, names);
         }
     }
     for (key, declared) in objects.iter().filter_map(|object| Some((object.key?, object.declared))) {
@@ -216,8 +293,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::{
-        Authority, BaselineDeclarations, DeclaredObject, GroupKind, KindRequirements, NameSet, ObjectRef,
-        RedactionKey, Scope, SourceDeclarations,
+        Authority, BaselineDeclarations, DeclaredObject, GroupKind, KindRequirements, MAX_OWN_WATCHES,
+        MAX_UNTRUSTED_WATCHES, NameSet, ObjectRef, RedactionKey, Scope, SourceDeclarations,
     };
     use crate::types::{DeclaredBody, HelmRelease, PackedJson, UnknownReason, WantedKind};
 
@@ -391,6 +468,76 @@ mod tests {
         }
     }
 
+    fn release_in(namespace: &str) -> Authority {
+        Authority::Release(HelmRelease { namespace: namespace.into(), name: "web".into() })
+    }
+
+    #[test]
+    fn untrusted_declarations_neither_watch_all_namespaces_nor_cache_whole_kinds() {
+        let mut objects = Vec::new();
+        for kind in ["ConfigMap", "Event", "Pod"] {
+            objects.push(Arc::new(object("v1", kind, "tenant", "a")));
+            objects.push(Arc::new(object("v1", kind, "", "a")));
+            objects.extend((0..11).map(|at| Arc::new(object("v1", kind, &format!("n{at}"), "a"))));
+        }
+        for authority in [release_in("tenant"), Authority::Namespace("tenant".into())] {
+            let KindRequirements { kinds, documents } =
+                requirements(&[declarations(authority, None, &objects)]);
+            assert_eq!(kinds.len(), 3);
+            for WantedKind { kind, scope, .. } in &kinds {
+                let Scope::In(namespaces) = scope else { panic!("{kind:?} is watched everywhere") };
+                assert_eq!(namespaces.len(), 13, "the namespaces that are declared");
+            }
+            for policy in documents.values() {
+                assert!(
+                    policy.includes("tenant", "other")
+                        && policy.includes("n3", "a")
+                        && policy.includes("", "a")
+                );
+                assert!(!policy.includes("n3", "other") && !policy.includes_all(None), "{policy:?}");
+            }
+        }
+        // A trusted declaration of the kind in many namespaces still widens the watch.
+        let trusted = declarations(Authority::Cluster, None, &objects);
+        assert!(requirements(&[trusted]).kinds.iter().all(|kind| kind.scope == Scope::default()));
+    }
+
+    #[test]
+    fn untrusted_declarations_of_a_namespace_need_a_limited_number_of_watches() {
+        let foreign = |namespaces: usize| -> Vec<_> {
+            let of =
+                |at: usize| ["ConfigMap", "Secret"].map(|kind| object("v1", kind, &format!("n{at:03}"), "a"));
+            let global = object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "a");
+            (0..namespaces).flat_map(of).chain([global]).map(Arc::new).collect()
+        };
+        let hostile = declarations(release_in("tenant"), None, &foreign(400));
+        let honest = declarations(release_in("ops"), None, &[Arc::new(object("v1", "Service", "web", "a"))]);
+        let kinds = requirements(&[hostile, honest]).kinds;
+        let watches = kinds.iter().map(|kind| match &kind.scope {
+            Scope::In(namespaces) => namespaces.len(),
+            Scope::AllExcept(_) => panic!("{kind:?} is watched everywhere"),
+        });
+        assert_eq!(watches.sum::<usize>(), MAX_UNTRUSTED_WATCHES + 1);
+        for kind in ["v1 Service", "rbac.authorization.k8s.io/v1 ClusterRole"] {
+            assert!(kinds.iter().any(|watched| watched.to_string() == kind), "{kind}");
+        }
+    }
+
+    #[test]
+    fn baselines_of_a_namespace_request_a_limited_number_of_watches_in_it() {
+        let secret = |at: usize| Arc::new(object("v1", "Secret", "tenant", &format!("s{at}")));
+        let kind = |at: usize| Arc::new(object("example.com/v1", &format!("Kind{at}"), "tenant", "a"));
+        for of in [&secret as &dyn Fn(usize) -> Arc<DeclaredObject>, &kind] {
+            let many: Vec<_> = (0..3_000).map(of).collect();
+            for authority in [release_in("tenant"), Authority::Namespace("tenant".into())] {
+                let kinds = requirements(&[declarations(authority, None, &many)]).kinds;
+                assert_eq!(kinds.len(), MAX_OWN_WATCHES);
+            }
+            let trusted = declarations(Authority::Cluster, None, &many);
+            assert_eq!(requirements(&[trusted]).kinds.len(), 3_000);
+        }
+    }
+
     #[test]
     fn baseline_decides_how_objects_are_read_only_where_it_covers_them() {
         let autoscaler = |version: &str| {
@@ -415,8 +562,7 @@ mod tests {
         let is_secret = |kind: &&WantedKind| kind.to_string() == "v1 Secret";
         assert_eq!(kinds.iter().find(is_secret), None, "it is not read for a guess");
 
-        let release = HelmRelease { namespace: "tenant".into(), name: "web".into() };
-        let release = declarations(Authority::Release(release), None, &[secret]);
+        let release = declarations(release_in("tenant"), None, &[secret]);
         assert!(
             requirements(&[release]).kinds.iter().any(|kind| is_secret(&kind)),
             "its annotations may name it"

@@ -26,7 +26,7 @@ pub struct Baseline {
     pub lock: Option<Lock>,
     /// The settings assert that its objects belong to this cluster, so no UID has to prove it.
     pub this_cluster: bool,
-    /// Which objects it may speak for.
+    /// The objects that it has authority over.
     pub authority: Authority,
 }
 

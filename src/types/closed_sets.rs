@@ -76,16 +76,24 @@ impl Source {
             Self::Terraform | Self::Helm | Self::Manifest => false,
         }
     }
+
+    /// Whether it declares single fields. The others have a hash, which is judged at once.
+    pub fn declares_fields(self) -> bool {
+        match self {
+            Self::Terraform | Self::Helm | Self::Manifest | Self::LastApplied => true,
+            Self::Annotation | Self::StatusHash | Self::Unclaimed => false,
+        }
+    }
 }
 
 closed_set! {
-    /// How the onset of a difference is known.
+    /// The source of the onset of a difference.
     OnsetSource {
-        /// The API server recorded when the field manager wrote the field: exact, and the same after a restart.
+        /// `managedFields` has the time at which the field manager wrote the field. It is exact, and the same after a restart.
         FieldManager = "field_manager",
-        /// Nothing records it: the exporter first saw the difference then. It changes with a restart.
+        /// The time at which the exporter first saw the difference, because the object has none. A restart changes it.
         Observed = "observed",
-        /// An earlier run observed it and wrote it to the history file.
+        /// An earlier run observed the onset and wrote it to the history file.
         History = "history",
     }
 }
@@ -195,11 +203,11 @@ closed_set! {
     ResolutionCause {
         /// The live value returned to the declared value.
         Reverted = "reverted",
-        /// The declared value changed to the live value.
+        /// The declared value changed to the live value, or the object is no longer declared.
         Absorbed = "absorbed",
-        /// The object or its baseline was deleted.
+        /// The object was deleted, or the baseline that it carried.
         Deleted = "deleted",
-        /// A rule ignores it now.
+        /// Rules ignore it now, it became untrusted, or its watch, source or baseline was removed.
         Rule = "rule",
     }
 }

@@ -1,6 +1,6 @@
 //! One field whose live value differs from the declared value, and its field manager.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -45,8 +45,8 @@ pub enum FieldValue {
     /// Compact JSON of a number, a boolean, a list or an object.
     Json(Box<str>),
     Redacted(KeyedDigest),
-    /// JSON of a list or an object with digests in place of redacted parts. Each string in it that may be taken for a digest is
-    /// one, because plain strings of that kind are redacted too.
+    /// JSON of a list or an object with digests in place of redacted parts. Each string in it that looks like a digest is one,
+    /// because plain strings that look like digests are redacted too.
     PartlyRedacted(Box<str>),
 }
 
@@ -103,7 +103,7 @@ impl FieldValue {
         }
     }
 
-    /// A text that no other value has, where the form is not shown. It is empty for an absent value.
+    /// A text that identifies the value without its form: no other value has the same notation. It is empty for an absent value.
     pub fn notation(&self) -> Cow<'_, str> {
         match self.text() {
             Cow::Borrowed(text) => self.form().notation(text),
@@ -111,8 +111,8 @@ impl FieldValue {
         }
     }
 
-    /// The digest with which rules compare the value; none if it is redacted. A string and JSON of the same text have the same
-    /// digest, because YAML authors quote at will; all other values have different ones.
+    /// The digest with which rules compare the value; none if it is redacted. A string and JSON with the same text have the same
+    /// digest, because authors of YAML may omit quotes. All other values have different digests.
     pub fn value_digest(&self) -> Option<ValueDigest> {
         match self {
             Self::Null => Some(ValueDigest::of_null()),
@@ -140,11 +140,11 @@ impl FieldValue {
 
 impl ValueForm {
     /// The [notation](FieldValue::notation) of a value of this form with this text. A string is quoted if it reads like another
-    /// form, like a part of the sentence around it, or if a terminal does not show all of it.
+    /// form or like a part of the sentence around it, or if a terminal does not show all of it.
     pub fn notation(self, text: &str) -> Cow<'_, str> {
         match self {
             Self::Plain if reads_otherwise(text) => format!("{text:?}").into(),
-            // The same JSON, in which only digests have their prefix.
+            // The same JSON with an escaped prefix, so that only digests have the prefix.
             Self::Json if KeyedDigest::is_imitated_by(text) => KeyedDigest::escape_prefix(text).into(),
             Self::Absent | Self::Null | Self::Empty | Self::Plain | Self::Json | Self::Redacted => {
                 text.into()
@@ -183,7 +183,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with strings; an empty one is an absent value.
+    /// A finding with strings. An empty string means an absent value.
     pub fn new(path: FieldPath, class: FieldClass, expected: &str, actual: &str) -> Self {
         let value = |text: &str| match text {
             "" => FieldValue::Absent,
@@ -204,9 +204,36 @@ pub struct Difference {
     /// Since when the field differs. Never in the future, and never moves to a later time within an episode.
     pub onset: Timestamp,
     pub onset_source: OnsetSource,
-    pub ignored_by: Option<Arc<str>>,
-    /// All rules that match it, in the order of the rule set.
-    pub matched: Arc<[Arc<str>]>,
+    pub ignored_by: Option<MatchedBy>,
+    /// All that match it, in the order of the rule set.
+    pub matched: Arc<[MatchedBy]>,
+}
+
+/// What matches a difference. Reads as its name in the API and in messages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MatchedBy {
+    /// The rule of this name.
+    Rule(Arc<str>),
+    /// The annotation `<prefix>/ignore` of the object.
+    IgnoreAnnotation,
+}
+
+impl Deref for MatchedBy {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Rule(name) => name,
+            // Rule names cannot contain parentheses.
+            Self::IgnoreAnnotation => "(annotation)",
+        }
+    }
+}
+
+impl fmt::Display for MatchedBy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self)
+    }
 }
 
 impl Difference {

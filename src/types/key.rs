@@ -43,6 +43,10 @@ impl ObjectKey {
         Self { kind: kind.into(), namespace: namespace.into(), name: name.into() }
     }
 
+    pub fn namespaced_name(&self) -> NamespacedName<&str> {
+        NamespacedName { namespace: &self.namespace, name: &self.name }
+    }
+
     pub fn cmp_within_kind(&self, namespace: &str, name: &str) -> Ordering {
         (*self.namespace).cmp(namespace).then_with(|| (*self.name).cmp(name))
     }
@@ -56,6 +60,21 @@ impl fmt::Display for ObjectKey {
             write!(formatter, "{}/", self.namespace)?;
         }
         formatter.write_str(&self.name)
+    }
+}
+
+/// The name of an object whose kind follows from the context, owned or borrowed: `NamespacedName<&str>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespacedName<S = Box<str>> {
+    /// Empty for cluster-scoped objects.
+    pub namespace: S,
+    pub name: S,
+}
+
+/// `shop/web`.
+impl fmt::Display for NamespacedName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.namespace, self.name)
     }
 }
 

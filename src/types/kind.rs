@@ -132,7 +132,7 @@ pub struct WantedKind {
     /// The preferred version; another one is watched if the API server does not serve it.
     pub version: Option<Box<str>>,
     pub kind: KindName,
-    /// Cluster-scoped kinds are watched as a whole, unless the scope names namespaces.
+    /// The namespaces to watch. A scope that names namespaces includes cluster-scoped kinds only if it has the empty one.
     pub scope: Scope,
     pub selector: Option<Selector>,
     /// The one object to watch; only for kinds that [`Kind::requires_selector`].

@@ -30,17 +30,17 @@ pub use closed_sets::{
 };
 #[cfg(test)]
 pub(crate) use difference::any_value;
-pub use difference::{Difference, FieldManager, FieldValue, Finding, ValueForm};
+pub use difference::{Difference, FieldManager, FieldValue, Finding, MatchedBy, ValueForm};
 pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
-pub use key::{ObjectKey, ObjectRef, ShortText};
+pub use key::{NamespacedName, ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};
 pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace, shorten};
 pub use object::{
-    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LiveDocument, LiveObject, ObjectFacts,
-    PackedJson, RuleInputs,
+    AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LastApplied, LiveDocument, LiveObject,
+    ObjectFacts, PackedJson, RuleInputs,
 };
-pub use redaction::{KeyId, KeyedDigest, RedactionKey, RedactionPolicy, is_within};
+pub use redaction::{KeyId, KeyedDigest, RedactionKey, RedactionPolicy, WHOLE_OBJECT, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector, SelectorError};
 pub use status::{
     ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,
@@ -51,7 +51,7 @@ pub use verdict::{
     DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, WorstDifference,
 };
 pub use watch::{
-    DownReason, HealthState, ObjectFilter, Unwatched, Watch, WatchHealth, WatchId, WatchIds, WatchMode,
+    DownReason, HealthState, ObjectFilter, SyncHealth, Unwatched, Watch, WatchId, WatchIds, WatchMode,
     WatchPlan, WatchSpec,
 };
 pub use watch_config::{DecodeConfig, WatchConfig};

@@ -1,11 +1,11 @@
-//! Which names Kubernetes allows, and how other names from outside are quoted.
+//! The names that Kubernetes allows, and how messages quote untrusted names.
 
 use std::borrow::Cow;
 
-/// The longest name of any object that the API server accepts, and of a path.
+/// Longer than any name of an object that the API server accepts.
 const MAX_QUOTED: usize = 300;
 
-/// A name or a text from outside, as messages, logs, pages and labels quote it. Nothing else limits its length.
+/// An untrusted name or text, as messages, logs, pages and labels quote it. Nothing else limits its length.
 pub fn shorten(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_QUOTED {
         return text.into();

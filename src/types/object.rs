@@ -1,4 +1,4 @@
-//! A live object, reduced to the parts that are compared and exposed, and and declared objects that are absent.
+//! A live object, reduced to the parts that are compared and exposed, and declared objects that are absent.
 
 use std::{
     fmt,
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     Algorithm, ControllerStatus, DeclaredObject, Digest, FieldManager, Health, HelmRelease, LabelSet,
-    ObjectKey, Phase, ShortText, StatusReport, UnknownReason,
+    ObjectKey, PathPattern, Phase, ShortText, StatusReport, UnknownReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub struct LiveObject {
     /// The content, if a source compares fields of this kind.
     pub document: Option<Box<LiveDocument>>,
     pub report: Option<Box<StatusReport>>,
-    /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
-    pub applied: Option<Box<DeclaredObject>>,
-    /// The release that its annotations name, if a source compares fields of this kind. Never redacted: it decides about trust.
+    /// The annotation `last-applied-configuration`.
+    pub applied: LastApplied,
+    /// The release that its annotations name, if a source compares fields of this kind. Never redacted, because it decides trust.
     pub helm_release: Option<Box<HelmRelease>>,
 }
 
@@ -43,7 +43,7 @@ impl LiveObject {
             facts: ObjectFacts::default(),
             document: None,
             report: None,
-            applied: None,
+            applied: LastApplied::NotRequested,
             helm_release: None,
         }
     }
@@ -203,6 +203,12 @@ pub struct RuleInputs {
 }
 
 impl RuleInputs {
+    /// The patterns of the annotation. Invalid ones match nothing.
+    pub fn muted_patterns(&self) -> Vec<PathPattern> {
+        let patterns = self.muted_paths.iter().flat_map(|paths| PathPattern::split_list(paths));
+        patterns.filter_map(|pattern| pattern.parse().ok()).collect()
+    }
+
     /// Whether any of these was read from a live object. All others are declared.
     pub fn has_read_any(&self) -> bool {
         self.label_names.is_some() || self.muted_paths.is_some()
@@ -212,6 +218,25 @@ impl RuleInputs {
     pub fn covers_labels(&self, label_names: &[Box<str>]) -> bool {
         let read = self.label_names.as_deref().unwrap_or_default();
         label_names.iter().all(|name| read.binary_search(name).is_ok())
+    }
+}
+
+/// The annotation `last-applied-configuration` of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastApplied {
+    /// The source `last_applied` does not read the object.
+    NotRequested,
+    /// The object does not have the annotation.
+    Absent,
+    Declared(Box<DeclaredObject>),
+}
+
+impl LastApplied {
+    pub fn declared(&self) -> Option<&DeclaredObject> {
+        match self {
+            Self::Declared(declared) => Some(declared),
+            Self::NotRequested | Self::Absent => None,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 use super::{
-    Digest, ObjectRef,
+    Digest, NameSet, ObjectRef, Scope,
     hash::{parse_hex, write_hex},
 };
 
@@ -102,7 +102,7 @@ impl KeyedDigest {
         text.contains(PREFIX)
     }
 
-    /// The same JSON, which [imitates](Self::is_imitated_by) no digest any more.
+    /// The same JSON, escaped so that it no longer [imitates](Self::is_imitated_by) a digest.
     pub(super) fn escape_prefix(json: &str) -> String {
         json.replace(PREFIX, "\\u0068mac:")
     }
@@ -131,9 +131,13 @@ impl fmt::Debug for RedactionKey {
     }
 }
 
-/// Which fields of the cached objects of one kind are redacted, and with which keys.
+/// Which objects of one kind are cached whole, which of their fields are redacted, and with which keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedactionPolicy {
+    /// The namespaces whose objects are all cached whole.
+    whole: Scope,
+    /// Single objects outside these namespaces that are cached whole.
+    names: NameSet,
     /// The key of this process comes first.
     keys: Vec<RedactionKey>,
     /// By namespace and name.
@@ -145,7 +149,31 @@ type VersionedFields = BTreeSet<(Box<str>, Box<str>)>;
 
 impl RedactionPolicy {
     pub fn new(process_key: RedactionKey) -> Self {
-        Self { keys: vec![process_key], fields: BTreeMap::new() }
+        let (whole, names) = (Scope::default(), NameSet::default());
+        Self { whole, names, keys: vec![process_key], fields: BTreeMap::new() }
+    }
+
+    /// Caches only the objects of these namespaces and these single objects whole.
+    pub fn limit_to(&mut self, whole: Scope, names: NameSet) {
+        (self.whole, self.names) = (whole, names);
+    }
+
+    /// Whether an object is cached whole.
+    pub fn includes(&self, namespace: &str, name: &str) -> bool {
+        self.whole.has(namespace) || self.names.has(namespace, name)
+    }
+
+    /// Whether all objects of a namespace are cached whole, or all objects for `None`.
+    pub fn includes_all(&self, namespace: Option<&str>) -> bool {
+        namespace.map_or(self.whole == Scope::default(), |namespace| self.whole.has(namespace))
+    }
+
+    /// Whether it redacts the same, and caches at least the same objects whole.
+    pub fn covers(&self, needed: &Self) -> bool {
+        self.keys == needed.keys
+            && self.fields == needed.fields
+            && (&needed.whole - &self.whole).is_empty()
+            && needed.names.iter().all(|(namespace, name)| self.includes(namespace, name))
     }
 
     /// The key of this process comes first.
@@ -158,14 +186,14 @@ impl RedactionPolicy {
     }
 
     /// The sensitive fields of an object that is read in this version, without indices:
-    /// `spec.template.spec.containers.env.value`. The empty path is the whole object. It is returned for fields that are declared for
-    /// another version, which may have another name for them.
+    /// `spec.template.spec.containers.env.value`. [`WHOLE_OBJECT`] is returned for fields that are declared for another version, which
+    /// may have another name for them.
     pub fn fields(&self, version: &str, namespace: &str, name: &str) -> Vec<&str> {
         let declared = self.fields.get(namespace).and_then(|names| names.get(name));
         let paths: BTreeSet<&str> = declared
             .into_iter()
             .flatten()
-            .map(|(declared_for, field)| if **declared_for == *version { &**field } else { "" })
+            .map(|(declared_for, field)| if **declared_for == *version { &**field } else { WHOLE_OBJECT })
             .collect();
         // A field below another sensitive field is redacted with it.
         let is_outer = |field: &&str| !paths.iter().any(|other| other != field && is_within(field, other));
@@ -191,7 +219,11 @@ impl RedactionPolicy {
     }
 }
 
-/// Whether a dotted path equals another one or is below it. Every path is below the empty one.
+/// The dotted path of the whole object, or of all of a value: every path is below it.
+pub const WHOLE_OBJECT: &str = "";
+
+/// Whether a dotted path equals another one or is below it.
 pub fn is_within(path: &str, outer: &str) -> bool {
-    outer.is_empty() || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    outer == WHOLE_OBJECT
+        || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

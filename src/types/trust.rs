@@ -1,4 +1,4 @@
-//! Trust: for which objects a baseline may speak. `docs/design/017-trust.md` has the model.
+//! Trust: the objects that a baseline has authority over. `docs/design/017-trust.md` describes the model.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub struct HelmRelease {
     pub name: Box<str>,
 }
 
-/// The objects that a baseline may speak for, so that the author of the baseline cannot extend them.
+/// The objects that a baseline may declare. The author of the baseline cannot extend them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
     /// All objects: the settings trust the baseline.
@@ -21,14 +21,22 @@ pub enum Authority {
 }
 
 impl Authority {
-    /// Whether it covers all objects of a namespace. The namespace of cluster-scoped objects is empty, and no namespace covers
-    /// them.
+    /// Whether it covers all objects of a namespace. The namespace of cluster-scoped objects is empty, and only [`Self::Cluster`]
+    /// covers them.
     pub fn covers(&self, namespace: &str) -> bool {
         match self {
             Self::Cluster => true,
             Self::Namespace(own) | Self::Release(HelmRelease { namespace: own, .. }) => {
                 !namespace.is_empty() && **own == *namespace
             }
+        }
+    }
+
+    /// The namespace that stores the baseline; `None` if the settings trust it.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Cluster => None,
+            Self::Namespace(own) | Self::Release(HelmRelease { namespace: own, .. }) => Some(own),
         }
     }
 
@@ -39,7 +47,7 @@ impl Authority {
         }
     }
 
-    /// The authority of a baseline under these settings.
+    /// The authority of a baseline with these settings.
     #[must_use]
     pub fn extended_by(self, trusted: &TrustedNamespaces) -> Self {
         match &self {
@@ -86,7 +94,7 @@ mod tests {
                 assert_eq!(own.clone().extended_by(&trusted), Authority::Cluster, "{names:?}");
             }
         }
-        // A state in a file has no namespace, and a namespace without a name is no namespace.
+        // The empty name is not a namespace.
         assert!(!Authority::Namespace("".into()).covers(""));
         assert!(Authority::Cluster.covers("") && Authority::Cluster.covers("victim"));
     }

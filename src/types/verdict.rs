@@ -22,7 +22,7 @@ closed_set! {
         NoBaseline = "no_baseline",
         /// Could not be compared.
         Unknown = "unknown",
-        /// Only baselines declare it that may not speak for it. Nothing counts.
+        /// Only baselines without authority over the object declare it. Their differences do not count.
         Untrusted = "untrusted",
     }
 }
@@ -106,7 +106,7 @@ pub enum Judgement {
     InFlight,
     NoBaseline,
     Unknown(UnknownReason),
-    /// The findings of baselines that may not speak for the object.
+    /// The findings of untrusted baselines.
     Untrusted(Vec<Finding>),
 }
 
@@ -131,7 +131,7 @@ pub struct Episode {
 }
 
 impl Episode {
-    /// How the onset is known; none if the difference that it comes from has ended.
+    /// The source of the onset; none if the difference that the onset comes from has ended.
     pub fn onset_source(&self) -> Option<OnsetSource> {
         let first = self.differences.iter().chain(&self.ignored).find(|first| first.onset == self.onset);
         first.map(|first| first.onset_source)
@@ -182,8 +182,8 @@ pub enum Verdict {
     /// The object opted in, but no source declares it.
     NoBaseline,
     Unknown(UnknownReason, LastKnown),
-    /// Only baselines declare it that may not speak for it. Their differences are listed; no rule applies to them, and they never
-    /// count.
+    /// Only baselines without authority over the object declare it. Their differences are listed. No rule applies to them, and
+    /// they never count.
     Untrusted(Box<[Difference]>),
 }
 
@@ -279,7 +279,7 @@ impl Verdict {
         }
     }
 
-    /// The differences of baselines that may not speak for the object.
+    /// The differences of untrusted baselines.
     pub fn untrusted_differences(&self) -> &[Difference] {
         if let Self::Untrusted(differences) = self { differences } else { &[] }
     }

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
 use super::{Kind, NameSet, Scope, Selector, ServedKinds, closed_sets::closed_set};
 
+/// Whether a watch or a source has synced, and receives changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchHealth {
+pub enum SyncHealth {
     /// The first list is not complete.
     Starting,
     /// Synced, and changes arrive.
@@ -15,7 +16,7 @@ pub enum WatchHealth {
 }
 
 closed_set! {
-    /// [`WatchHealth`] in a word.
+    /// [`SyncHealth`] in a word.
     HealthState {
         Starting = "starting",
         Up = "up",
@@ -97,7 +98,7 @@ impl WatchIds {
 pub struct Unwatched {
     /// Matches no object: see [`WatchSpec::none`].
     pub spec: Arc<WatchSpec>,
-    pub health: WatchHealth,
+    pub health: SyncHealth,
 }
 
 impl WatchPlan {

@@ -22,7 +22,7 @@ pub struct DecodeConfig {
     pub label_names: Arc<[Box<str>]>,
     /// Whether an annotation of the object may ignore differences.
     pub honor_ignore_annotation: bool,
-    /// Kinds whose objects are cached whole because their fields are compared.
+    /// Kinds with objects that are cached whole because their fields are compared.
     pub documents: BTreeMap<GroupKind, Arc<RedactionPolicy>>,
     /// Redaction of objects that kubectl applied; `None` if last-applied annotations are not a baseline.
     pub last_applied: Option<Arc<RedactionPolicy>>,
@@ -47,7 +47,7 @@ impl DecodeConfig {
         self.last_applied.is_some() || self.redaction_of(kind).is_some()
     }
 
-    /// How objects of this kind are redacted; `None` if they are not cached whole.
+    /// How objects of this kind are redacted; `None` if none of them is cached whole.
     pub fn redaction_of(&self, kind: &Kind) -> Option<&Arc<RedactionPolicy>> {
         self.documents.get(&kind.group_kind().into_owned())
     }

@@ -62,7 +62,7 @@ fn first_line(error: &impl ToString) -> String {
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Requests read the credentials again after this time.
+/// The minimum interval at which requests read the credentials again.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A client of the first configuration that exists. It follows changes of its CA, certificate, key and token.
@@ -84,7 +84,7 @@ pub async fn client_from(connection: &ClusterConnection) -> Result<Client, Conne
     Ok(Client::new(service, namespace))
 }
 
-/// Builds another client when the files change that the current one was built from.
+/// Builds a new client when the files change from which the current client was built.
 struct Credentials {
     connection: ClusterConnection,
     server: String,
@@ -104,7 +104,7 @@ impl Credentials {
         let mut current = self.current.lock().await;
         if current.checked.elapsed() >= RELOAD_INTERVAL {
             current.checked = Instant::now();
-            // A file that cannot be read now may be about to be replaced.
+            // A file that cannot be read may be in the middle of a replacement.
             if let Ok(config) = load(&self.connection).await
                 && current.fingerprint != fingerprint(&config)
             {
@@ -130,13 +130,15 @@ impl Credentials {
     }
 }
 
-/// Changes with everything that a connection is built from. The token of a file is read by the client itself.
+/// Changes when any input of a connection changes. The client itself reads a token file once a minute, which is too late for
+/// a token that is revoked when it is replaced.
 fn fingerprint(config: &Config) -> u64 {
     let mut hasher = DefaultHasher::new();
     config.cluster_url.hash(&mut hasher);
     (&config.root_cert, config.accept_invalid_certs, &config.tls_server_name).hash(&mut hasher);
     serde_json::to_string(&config.auth_info).unwrap_or_default().hash(&mut hasher);
-    for path in [&config.auth_info.client_certificate, &config.auth_info.client_key].into_iter().flatten() {
+    let auth = &config.auth_info;
+    for path in [&auth.client_certificate, &auth.client_key, &auth.token_file].into_iter().flatten() {
         fs::read(path).ok().hash(&mut hasher);
     }
     hasher.finish()

@@ -19,8 +19,8 @@ use crate::{
         pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
-        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, HelmRelease, Kind, LiveDocument,
-        LiveObject, ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
+        DecodeConfig, Digest, FieldManager, HashBaseline, HashMismatch, HelmRelease, Kind, LastApplied,
+        LiveDocument, LiveObject, ObjectKey, Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
     },
 };
 
@@ -103,7 +103,9 @@ impl ObjectDecoder {
             Err(skipped) => return skipped,
         };
         let annotations = self.annotations(parts.metadata.annotations);
-        let needs_tree = self.needs_all_trees() || annotations.need_tree();
+        let needs_tree = self.needs_all_trees()
+            || annotations.need_tree()
+            || self.is_cached_whole(&parts.metadata.namespace.0, &parts.metadata.name.0);
         if needs_tree
             && is_readable
             && let Ok(tree) = whole.read()
@@ -135,7 +137,15 @@ impl ObjectDecoder {
 
     /// Whether every object of the watch is needed as a whole: its fields are compared, or settings name fields of its status.
     fn needs_all_trees(&self) -> bool {
-        self.documents.is_some() || !self.config.records.is_empty() || self.config.jobs.is_some()
+        let namespace = self.spec.namespace.as_deref();
+        self.documents.as_ref().is_some_and(|policy| policy.includes_all(namespace))
+            || !self.config.records.is_empty()
+            || self.config.jobs.is_some()
+    }
+
+    /// Whether the fields of an object are compared with those that a baseline declares.
+    fn is_cached_whole(&self, namespace: &str, name: &str) -> bool {
+        self.documents.as_ref().is_some_and(|policy| policy.includes(namespace, name))
     }
 
     /// The labels that are read of an object; name and version of an object that the watch does not keep.
@@ -212,7 +222,7 @@ impl ObjectDecoder {
         // Facts and the `tfdrift-v1` hash share the view of the spec.
         let view = SpecView::read(&self.spec.kind, parts.spec);
         let facts_parts =
-            facts::ObjectParts { spec: parts.spec, status: parts.status, generation: metadata.generation };
+            facts::FactParts { spec: parts.spec, status: parts.status, generation: metadata.generation };
         let facts = view.as_ref().map(|view| facts::facts(&self.spec.kind, view, facts_parts));
         let mut facts = facts.unwrap_or_default();
         if !self.config.ignore_hash_annotations {
@@ -246,6 +256,9 @@ impl ObjectDecoder {
     /// Caches the whole object, redacted, if its fields are compared.
     fn attach_document(&self, tree: Node, is_applied: bool, object: &mut LiveObject) {
         let applied = self.last_applied.as_ref().filter(|_| is_applied);
+        if applied.is_none() && !self.is_cached_whole(&object.key.namespace, &object.key.name) {
+            return;
+        }
         let Some(policy) = self.documents.as_ref().or(applied) else { return };
         let Node::Object(mut members) = tree else { return };
         let kind = &self.spec.kind;
@@ -255,19 +268,23 @@ impl ObjectDecoder {
         let document = Node::Object(members);
         let last_applied =
             applied.and_then(|policy| last_applied_of(&document, &object.key, policy.process_key()));
-        object.applied = last_applied.map(Box::new);
+        if let Some(declared) = last_applied {
+            object.applied = LastApplied::Declared(Box::new(declared));
+        }
         let document = pack_live_object(document, kind, policy);
         object.document = Some(Box::new(LiveDocument::Readable(document)));
     }
 
     fn attach_unreadable_document(&self, object: &mut LiveObject, is_applied: bool) {
         let applied = self.last_applied.as_ref().filter(|_| is_applied);
-        if self.documents.is_some() || applied.is_some() {
+        if applied.is_some() || self.is_cached_whole(&object.key.namespace, &object.key.name) {
             object.document = Some(Box::new(LiveDocument::Unreadable));
         }
         let last_applied =
             applied.and_then(|policy| unreadable_last_applied(&object.key, policy.process_key()));
-        object.applied = last_applied.map(Box::new);
+        if let Some(declared) = last_applied {
+            object.applied = LastApplied::Declared(Box::new(declared));
+        }
     }
 
     fn rule_inputs(&self, labels: &Labels<'_>, muted_paths: &str) -> Arc<RuleInputs> {
@@ -309,6 +326,7 @@ impl ObjectDecoder {
         LiveObject {
             rule_inputs: self.no_rule_inputs.clone(),
             hash_baseline: baseline,
+            applied: self.last_applied.as_ref().map_or(LastApplied::NotRequested, |_| LastApplied::Absent),
             ..LiveObject::named(ObjectKey::new(self.spec.kind.clone(), namespace, name))
         }
     }
@@ -404,7 +422,7 @@ pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
     }
 }
 
-/// The annotations with which Helm names the release of each object that it installs.
+/// The annotations in which Helm records the release of each object that it installs.
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 /// No name in Kubernetes is longer.
@@ -552,9 +570,9 @@ fn hash_managers(
     hash_annotation: &str,
     covers_key: &dyn Fn(&str) -> bool,
 ) -> HashManagers {
-    let parse = |entry| ManagedFieldsEntry::parse(entry, hash_annotation, covers_key);
-    let entries: Vec<ManagedFieldsEntry> = managed_fields.iter().map(parse).collect();
-    let newest = |matches: &dyn Fn(&ManagedFieldsEntry) -> bool| {
+    let parse = |entry| HashOwner::parse(entry, hash_annotation, covers_key);
+    let entries: Vec<HashOwner> = managed_fields.iter().map(parse).collect();
+    let newest = |matches: &dyn Fn(&HashOwner) -> bool| {
         entries.iter().filter(|entry| matches(entry)).max_by_key(|entry| entry.manager.time)
     };
     let recorded_at = newest(&|entry| entry.owns_hash).and_then(|entry| entry.manager.time);
@@ -583,13 +601,14 @@ fn recorded_api_version<'a>(managed_fields: &'a [Node], hash_annotation: &str) -
     managed_fields.iter().find(owns_hash)?["apiVersion"].as_str()
 }
 
-struct ManagedFieldsEntry {
+/// A manager, and whether it owns hashed fields or the recorded hash.
+struct HashOwner {
     manager: FieldManager,
     owns_content: bool,
     owns_hash: bool,
 }
 
-impl ManagedFieldsEntry {
+impl HashOwner {
     fn parse(entry: &Node, hash_annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
         let fields = &entry["fieldsV1"];
         let keys = |owned: &Node| -> Vec<String> {
@@ -714,6 +733,32 @@ mod tests {
         assert_eq!(parsed(filtered("api"), &documents(), &none), length(&none, &METADATA[..1]));
         let excluded = WatchSpec { excluded_names: Arc::new(NameSet::from_iter([("shop", "web")])), ..all() };
         assert_eq!(parsed(excluded, &config(), &none), 0);
+    }
+
+    #[test]
+    fn only_declared_objects_are_cached_whole() {
+        let mut policy = RedactionPolicy::new(RedactionKey::new([1; 32]));
+        policy.limit_to(Scope::new(["own"], []), NameSet::from_iter([("shop", "web")]));
+        let kind = Arc::new(Kind::deployment());
+        let documents = [(kind.group_kind().into_owned(), Arc::new(policy))].into();
+        let decoder = ObjectDecoder::new(
+            Arc::new(WatchSpec::all(kind)),
+            &DecodeConfig { documents, ..DecodeConfig::default() },
+        );
+        let is_cached_whole = |namespace: &str, name: &str| {
+            let mut object = object(&json!({}));
+            object["metadata"]["namespace"] = json!(namespace);
+            object["metadata"]["name"] = json!(name);
+            match decoder.decode(object.to_string().as_bytes()) {
+                Decoded::Object(object) => object.document.is_some(),
+                other => unreachable!("{other:?}"),
+            }
+        };
+        let objects = [("own", "any"), ("shop", "web"), ("shop", "api"), ("ops", "web")];
+        assert_eq!(
+            objects.map(|(namespace, name)| is_cached_whole(namespace, name)),
+            [true, true, false, false]
+        );
     }
 
     #[test]

@@ -54,9 +54,9 @@ pub struct KindMetrics {
 
 /// Counts an open watch until it is dropped.
 #[derive(Debug)]
-pub(super) struct OpenWatch(Gauge);
+pub(super) struct OpenWatchGuard(Gauge);
 
-impl Drop for OpenWatch {
+impl Drop for OpenWatchGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -138,8 +138,8 @@ impl KindMetrics {
         self.contact.set(self.all.clock.now().as_second());
     }
 
-    pub(super) fn opened(&self) -> OpenWatch {
+    pub(super) fn opened(&self) -> OpenWatchGuard {
         self.all.open.inc();
-        OpenWatch(self.all.open.clone())
+        OpenWatchGuard(self.all.open.clone())
     }
 }

@@ -13,7 +13,7 @@ use super::{
     planner::{Discovery, needs_discovery, plan},
     request::ApiError,
 };
-use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, Watch, WatchHealth, WatchIds};
+use crate::types::{DownReason, Kind, KindName, Scope, SyncHealth, WantedKind, Watch, WatchIds};
 
 /// Verbs on a resource that a feature needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,14 +94,14 @@ pub async fn check_permissions(
     for unwatched in &plan.unwatched {
         let kind = &unwatched.spec.kind;
         let status = match &unwatched.health {
-            WatchHealth::Down { reason: DownReason::NotFound, message } => {
+            SyncHealth::Down { reason: DownReason::NotFound, message } => {
                 PermissionStatus::NotServed(message.to_string())
             }
-            WatchHealth::Down { reason: DownReason::Refused, message } => {
+            SyncHealth::Down { reason: DownReason::Refused, message } => {
                 PermissionStatus::Refused(message.to_string())
             }
-            WatchHealth::Down { message, .. } => PermissionStatus::Unknown(message.to_string()),
-            WatchHealth::Starting | WatchHealth::Up => {
+            SyncHealth::Down { message, .. } => PermissionStatus::Unknown(message.to_string()),
+            SyncHealth::Starting | SyncHealth::Up => {
                 PermissionStatus::Unknown("discovery has not answered".to_owned())
             }
         };

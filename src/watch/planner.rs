@@ -15,9 +15,9 @@ use tracing::{info, warn};
 
 use super::{WatcherConfig, discovery::DiscoveryClient};
 use crate::types::{
-    DecodeConfig, DownReason, GroupKind, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind,
-    ServedKinds, Unwatched, WantedKind, Watch, WatchConfig, WatchHealth, WatchId, WatchIds, WatchPlan,
-    WatchSpec,
+    DecodeConfig, DownReason, GroupKind, Kind, KindName, NameSet, NamespacedName, ObjectFilter, Scope,
+    Selector, ServedKind, ServedKinds, SyncHealth, Unwatched, WantedKind, Watch, WatchConfig, WatchId,
+    WatchIds, WatchPlan, WatchSpec,
 };
 
 /// With an unchanged `ETag` the response has no body.
@@ -32,7 +32,7 @@ pub enum Discovery {
     #[default]
     Pending,
     /// Discovery has never succeeded.
-    Failed(WatchHealth),
+    Failed(SyncHealth),
     /// The newest answer. It remains valid while later requests fail.
     Complete(Arc<ServedKinds>),
 }
@@ -115,7 +115,7 @@ impl Planner {
                 if self.discovery.served().is_none() {
                     let message = format!("discovery failed: {error}").into();
                     self.discovery =
-                        Discovery::Failed(WatchHealth::Down { reason: error.down_reason(), message });
+                        Discovery::Failed(SyncHealth::Down { reason: error.down_reason(), message });
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Planner {
             return;
         }
         for unwatched in plan.unwatched.iter().filter(|unwatched| !previous.unwatched.contains(unwatched)) {
-            if let WatchHealth::Down { message, .. } = &unwatched.health {
+            if let SyncHealth::Down { message, .. } = &unwatched.health {
                 warn!(kind = %unwatched.spec.kind, %message, "A requested kind is not watched.");
             }
         }
@@ -215,8 +215,8 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery, ids: &mut WatchIds) ->
     WatchPlan { watches: ids.assign(specs), unwatched, served: discovery.served().cloned() }
 }
 
-fn refused(reason: &str) -> WatchHealth {
-    WatchHealth::Down { reason: DownReason::Refused, message: reason.into() }
+fn refused(reason: &str) -> SyncHealth {
+    SyncHealth::Down { reason: DownReason::Refused, message: reason.into() }
 }
 
 /// Why a served kind cannot be watched as requested.
@@ -225,7 +225,9 @@ fn refusal(want: &WantedKind, kind: &Kind) -> Option<&'static str> {
     let selects = want.name.is_some() || want.selector.as_ref().is_some_and(|selector| !selector.is_empty());
     if want.scope.is_empty() {
         Some("none of its namespaces is to be watched")
-    } else if !kind.namespaced && names_namespaces {
+    } else if kind.namespaced && want.scope == Scope::In([Box::default()].into()) {
+        Some("its objects are in namespaces, and the declarations name none")
+    } else if !kind.namespaced && names_namespaces && !want.scope.has("") {
         Some("its objects are in no namespace, and only some namespaces are to be watched")
     } else if kind.requires_selector() && !(selects && names_namespaces) {
         Some("objects of this kind are asked for by a name or a selector, and in named namespaces only")
@@ -240,8 +242,8 @@ struct KindPlan {
     kind: Arc<Kind>,
     /// The requested namespaces of each selector; `None` requests all objects.
     scopes: BTreeMap<Option<Selector>, Scope>,
-    /// Single objects by namespace and name, each with the version in which it was requested.
-    single_objects: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
+    /// Single objects, each with the version in which it was requested.
+    single_objects: BTreeMap<NamespacedName, Arc<Kind>>,
     /// Objects that must be read in this version, whatever the version of the others is.
     pinned: BTreeMap<Arc<Kind>, NameSet>,
     implicit: Scope,
@@ -263,10 +265,13 @@ impl KindPlan {
         if rank < self.rank {
             (self.rank, self.kind) = (rank, kind.clone());
         }
-        let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
+        let mut scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
+        if let Scope::In(namespaces) = &mut scope {
+            namespaces.remove("");
+        }
         if let (Some(name), Scope::In(namespaces)) = (&want.name, &scope) {
             for namespace in namespaces {
-                let key = (namespace.clone(), name.clone());
+                let key = NamespacedName { namespace: namespace.clone(), name: name.clone() };
                 self.single_objects.entry(key).or_insert_with(|| kind.clone());
             }
         } else if want.implicit {
@@ -295,7 +300,7 @@ impl KindPlan {
             specs.extend(self.specs_of(vec![ObjectFilter { scope: implicit_only, selector: None }]).0);
         }
         self.split_off_pinned(&mut specs);
-        for ((namespace, name), kind) in &self.single_objects {
+        for (NamespacedName { namespace, name }, kind) in &self.single_objects {
             if !specs.iter().any(|spec| spec.is_authoritative_for(namespace, name)) {
                 // Exactly one watch reports an object.
                 for other in specs.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
@@ -412,7 +417,7 @@ enum Resolution {
         kind: Arc<Kind>,
         rank: usize,
     },
-    Unwatched(Arc<Kind>, WatchHealth),
+    Unwatched(Arc<Kind>, SyncHealth),
 }
 
 pub(super) fn needs_discovery(want: &WantedKind) -> bool {
@@ -425,7 +430,7 @@ fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolution> {
         return vec![Resolution::Kind { kind, rank: 0 }];
     }
     let served = match discovery {
-        Discovery::Pending => return vec![unwatched(want, WatchHealth::Starting)],
+        Discovery::Pending => return vec![unwatched(want, SyncHealth::Starting)],
         Discovery::Failed(health) => return vec![unwatched(want, health.clone())],
         Discovery::Complete(served) => served,
     };
@@ -436,7 +441,7 @@ fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolution> {
         matching.filter_map(|preferred| in_best_version(want, preferred, served)).collect();
     if resolved.is_empty() && !want.implicit {
         let message = format!("the API server has no {want} that can be watched; it is looked for again");
-        let health = WatchHealth::Down { reason: DownReason::NotFound, message: message.into() };
+        let health = SyncHealth::Down { reason: DownReason::NotFound, message: message.into() };
         return vec![unwatched(want, health)];
     }
     resolved
@@ -468,7 +473,7 @@ fn in_best_version(want: &WantedKind, preferred: &ServedKind, served: &ServedKin
     Some(Resolution::Kind { kind: best.kind.clone(), rank: rank + 1 })
 }
 
-fn unwatched(want: &WantedKind, health: WatchHealth) -> Resolution {
+fn unwatched(want: &WantedKind, health: SyncHealth) -> Resolution {
     let name = match &want.kind {
         KindName::Any => "*",
         KindName::Named(name) => name,

@@ -25,7 +25,7 @@ pub enum ApiError {
     /// 410: the `resourceVersion` is too old, list again.
     #[error("the resourceVersion is too old")]
     Gone,
-    /// The server has older data than it had before: list again.
+    /// The server has older data than before: list again.
     #[error("the API server went back to an older resourceVersion; was etcd restored from a backup?")]
     RolledBack,
     /// No bytes arrived for this long.
@@ -291,8 +291,8 @@ pub(super) fn watch_url(spec: &WatchSpec, resource_version: &str, timeout_second
     )
 }
 
-/// The URL of a list that costs the server one key of etcd and has the newest `resourceVersion`. It asks for one name in one
-/// namespace, which the permission to list the collection includes; without a name of the watch, for one that need not exist.
+/// The URL of a list that reads one key from etcd and returns the newest `resourceVersion`. It selects one name in one
+/// namespace, which the permission to list the collection includes. If the watch has no name, the selected name need not exist.
 pub(super) fn probe_url(spec: &WatchSpec) -> String {
     let namespace = spec.namespace.as_deref().or(spec.kind.namespaced.then_some("default"));
     let name = spec.name.as_deref().unwrap_or("drift-exporter");

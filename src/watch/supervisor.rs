@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     event::Event,
-    types::{DownReason, LiveObject, Watch, WatchHealth, WatchId, WatchPlan},
+    types::{DownReason, LiveObject, SyncHealth, Watch, WatchId, WatchPlan},
 };
 
 /// What all watchers share.
@@ -164,7 +164,7 @@ impl Supervisor {
         };
         error!(watch = %watch.spec, error = %panic, "A watcher panicked; restarting it.");
         let reason = DownReason::Error;
-        let health = WatchHealth::Down { reason, message: "the watcher panicked; see the log".into() };
+        let health = SyncHealth::Down { reason, message: "the watcher panicked; see the log".into() };
         self.send(Event::WatchHealth(watch.id, health)).await?;
         let delay = backoff.next_delay();
         self.start(watch, backoff, delay);
@@ -223,14 +223,14 @@ impl WatchHandler for EngineHandler {
             | WatcherEvent::Deleted(Decoded::Excluded(_)) => return Ok(()),
             WatcherEvent::ListStarted => Event::ListStarted(id),
             WatcherEvent::ListEnded => Event::ListEnded(id),
-            WatcherEvent::Up => Event::WatchHealth(id, WatchHealth::Up),
+            WatcherEvent::Up => Event::WatchHealth(id, SyncHealth::Up),
             WatcherEvent::Interrupted => {
                 self.schemas.recheck(&self.watch.spec.kind).await;
                 return Ok(());
             }
             WatcherEvent::Failed(_, error) => {
                 let (reason, message) = (error.down_reason(), error.to_string().into());
-                Event::WatchHealth(id, WatchHealth::Down { reason, message })
+                Event::WatchHealth(id, SyncHealth::Down { reason, message })
             }
         };
         self.events.send(event).await.map_err(|_| ReceiverClosed)

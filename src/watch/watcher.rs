@@ -5,19 +5,21 @@
 //!
 //! # When a watch is up
 //!
-//! After a list, and after a failure once the backlog has been read. The API server sends the backlog first and does not mark
-//! its end, so the watcher asks for the newest version with a list of at most one object ([`probe_url`]), and has caught up when:
+//! A watch is up after a list. After a failure, it is up once the watcher has read the backlog. The API server sends the backlog
+//! first and does not mark its end. The watcher therefore requests the newest version with a list of at most one object
+//! ([`probe_url`]), and has caught up when one of these is true:
 //!
-//! - an event or a bookmark reaches that version. The server sends a bookmark two seconds before the end of a watch, so
-//!   the watch after a failure is short;
-//! - or the server ended a watch at its time and sent nothing: there is no backlog. A server sends no bookmark of a version
-//!   that the client has.
+//! - An event or a bookmark reaches that version. The server sends a bookmark two seconds before the end of a watch, so the
+//!   watch after a failure is short.
+//! - The server ended a watch at its timeout and sent nothing. There is no backlog: a server sends no bookmark of a version that
+//!   the client already has.
 //!
 //! # When a version is lost
 //!
-//! A 410 says so. Nothing says so after etcd was restored from a backup: the server accepts a watch from a version that it
-//! does not have yet, and sends nothing until it has passed it. So after a disconnect and after a watch without any event the
-//! watcher compares its version with the newest one. Watches that fail although lists succeed count as a lost version, too.
+//! A 410 reports a lost version. After a restore of etcd from a backup, nothing reports it: the server accepts a watch from a
+//! version in its future, and sends nothing until it reaches that version. The watcher therefore compares its version with the
+//! newest one after a disconnect and after a watch without any event. Watches that fail while lists succeed also count as a
+//! lost version.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -48,7 +50,7 @@ use crate::{
 const MAX_OBJECT_BYTES: usize = 32 << 20;
 /// `timeoutSeconds` of the watch after a failure: its bookmark is due two seconds earlier.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
-/// After this many failed watches in a row, a version is given up if a list succeeds.
+/// After this many failed watches in a row, the watcher lists again if a list request succeeds.
 const MAX_FAILED_WATCHES: u32 = 3;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const LIST: ListLayout = ListLayout { list: "items", members: &["metadata"], max_bytes: MAX_OBJECT_BYTES };
@@ -142,7 +144,7 @@ pub enum WatcherEvent<T> {
     Deleted(T),
     /// The watch is open and has caught up, or the list is complete and nothing is watched after it.
     Up,
-    /// The watch was cut, or works again after a failure. The server does this when the schema of the kind changes.
+    /// The watch was cut, or works again after a failure. The server cuts watches when the schema of the kind changes.
     Interrupted,
     /// A request failed. The watcher retries; what it reported before remains valid but is stale.
     Failed(Operation, ApiError),
@@ -218,7 +220,7 @@ impl<H: WatchHandler> Watcher<H> {
     ) -> Result<(), ReceiverClosed> {
         self.metrics.restarted(error.restart_reason());
         progress.is_down = true;
-        // One lost version is normal. A second one without an event in between must not become a loop of lists.
+        // One lost version is normal. A second one without an event in between must not cause a loop of lists.
         if error.is_version_lost() && progress.backoff.is_first_lost_version() {
             info!(watch = %self.spec, %error, "Listing again.");
             self.handler.handle(WatcherEvent::Interrupted).await?;
@@ -306,7 +308,7 @@ impl<H: WatchHandler> Watcher<H> {
             self.handler.handle(WatcherEvent::Interrupted).await?;
         }
         if !mem::take(&mut progress.is_confirmed) || progress.is_down && progress.target.is_none() {
-            // A server that does not answer this is compared when the next watch opens.
+            // If the request fails, the versions are compared when the next watch opens.
             progress.target = self.newest_version().await.ok().flatten();
             if number(version) > progress.target && progress.target.is_some() {
                 return Err(ApiError::RolledBack);
@@ -368,7 +370,7 @@ impl<H: WatchHandler> Watcher<H> {
         let response = send(&self.client, request, PROBE_TIMEOUT).await?;
         let response = check_status(response, PROBE_TIMEOUT).await?;
         let body = read_body(response, MAX_OBJECT_BYTES, PROBE_TIMEOUT).await?;
-        // A list has its version where a bookmark has it.
+        // A list and a bookmark have their version in the same field.
         let list: Bookmark = serde_json::from_slice(&body)
             .map_err(|_| ApiError::Malformed(MalformedResponse::NoResourceVersion))?;
         Ok(number(&list.metadata.resource_version))
@@ -401,7 +403,7 @@ impl<H: WatchHandler> Watcher<H> {
         };
         self.metrics.event(event);
         let object = self.handler.decode(object.as_bytes())?;
-        // An older version, which a restored server sends, must not hide that it is older.
+        // Keep the newer version: an older one comes from a restored server, and must not hide the restore.
         if let Some(newer) = H::resource_version(&object).filter(|newer| !is_older(newer, version)) {
             newer.clone_into(version);
         }
@@ -412,7 +414,7 @@ impl<H: WatchHandler> Watcher<H> {
         Ok(event)
     }
 
-    /// Overwrites a part of a response with Secrets, unless the HTTP client still uses the buffer.
+    /// Overwrites a chunk of a response with Secrets, unless the HTTP client still uses the buffer.
     fn wipe_chunk(&self, chunk: Bytes) {
         if self.is_secret
             && let Ok(mut bytes) = chunk.try_into_mut()
@@ -445,15 +447,15 @@ impl<H: WatchHandler> Watcher<H> {
     }
 }
 
-/// How far a [`Watcher`] has got.
+/// The progress of a [`Watcher`].
 struct Progress {
     /// The version from which a watch resumes; `None` if the collection has to be listed.
     version: Option<String>,
-    /// Whether the server has proved that it has the version: it is of a list, or of a watch that ended at its time.
+    /// Whether the server is known to have the version: it comes from a list, or from a watch that ended at its timeout.
     is_confirmed: bool,
-    /// Whether a failure was reported, and not yet that the watch is up again.
+    /// Whether a failure was reported and the watch was not reported as up since.
     is_down: bool,
-    /// The version with which the backlog ends, once it is known.
+    /// The version at which the backlog ends, once it is known.
     target: Option<u64>,
     /// Watches that failed in a row.
     failed_watches: u32,
@@ -476,7 +478,7 @@ impl Progress {
     }
 }
 
-/// Versions of one API server are numbers that grow. Other servers may have other versions, which cannot be compared.
+/// Versions of kube-apiserver are increasing numbers. Versions of other servers may not be numbers and cannot be compared.
 fn number(version: &str) -> Option<u64> {
     version.parse().ok()
 }

@@ -1,8 +1,8 @@
-//! Compares every scrape with the truth: the objects as the test wrote them, and when.
+//! Compares every scrape with the truth: the objects that the test wrote, and the times at which it wrote them.
 //!
-//! While the exporter reports a watch as up, a change must be visible after `lag`. While it reports it as down, each
-//! series must have a value that was true at some time since the watch was last up, and no series of an object that
-//! existed all the time may be absent.
+//! While the exporter reports a watch as up, a change must be visible within `lag`. While the exporter reports the watch as
+//! down, each series must have a value that was true since the watch was last up, and no series of an object that existed
+//! during the whole time may be absent.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,7 +44,7 @@ pub(crate) enum Live {
     Drifted,
 }
 
-/// A time in which an object had a state. While a write is under way, the old and the new period overlap.
+/// A time during which an object had a state. The old and the new period overlap during a write.
 #[derive(Clone, Debug)]
 struct Period {
     live: Live,
@@ -71,7 +71,7 @@ impl Truth {
         open.for_each(|period| period.until = Some(Instant::now()));
     }
 
-    /// All objects have the state again that they had then, as after a restored backup.
+    /// Restores an earlier state of all objects, as a backup does.
     pub(crate) fn restore(&mut self, backup: &BTreeMap<Claim, Live>) {
         let claims: Vec<Claim> = self.0.keys().cloned().collect();
         for claim in &claims {
@@ -89,7 +89,7 @@ impl Truth {
         self.0.get(claim).and_then(|periods| periods.last()).map_or(Live::Absent, |period| period.live)
     }
 
-    /// The states within a time. An object that was never written was always absent.
+    /// The states of an object within a time. An object that was never written was always absent.
     fn states(&self, claim: &Claim, from: Instant, to: Instant) -> Vec<Live> {
         let Some(periods) = self.0.get(claim) else { return vec![Live::Absent] };
         let within = |period: &&Period| period.from <= to && period.until.is_none_or(|until| until >= from);
@@ -156,16 +156,16 @@ impl Page {
     }
 }
 
-/// What the checker expects beside the truth.
+/// What the checker expects in addition to the truth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expectations {
-    /// The time in which a change must be visible while the watch is up.
+    /// The time within which a change must be visible while the watch is up.
     pub(crate) lag: Duration,
     /// The time between two scrapes.
     pub(crate) interval: Duration,
-    /// A namespace that the checker does not look at, because a tenant writes there.
+    /// A namespace that the checker ignores, because a tenant writes there.
     pub(crate) ignored_namespace: &'static str,
-    /// Whether `unknown` is as bad as a wrong value while the watch is up.
+    /// Whether `unknown` counts as a wrong value while the watch is up.
     pub(crate) unknown_is_wrong: bool,
 }
 
@@ -213,7 +213,7 @@ impl Checker {
         }
     }
 
-    /// A checker of another exporter on the same objects, not yet running.
+    /// A checker of another exporter with the same objects. It is not running yet.
     pub(crate) fn another(&self) -> Self {
         Self::new(self.truth.clone(), self.expectations)
     }
@@ -244,7 +244,7 @@ impl Checker {
 
     /// Waits until a scrape shows exactly the truth, with all watches up; the bound counts from `since`.
     pub(crate) fn converged(&self, since: Instant, limit: Duration) -> Bound {
-        // Beyond the limit, for a figure of how much too slow it was.
+        // Waits beyond the limit, to measure by how much it is exceeded.
         while since.elapsed() < limit * 2 {
             if self.shows_the_truth() {
                 return Bound::time("converged", since.elapsed(), limit);
@@ -259,7 +259,13 @@ impl Checker {
             return false;
         };
         let (page, truth) = (Page::parse(&page.text()), self.truth.lock().unwrap().current());
-        let differs = |(claim, live): (&Claim, &Live)| page.live(claim) != *live || !page.is_up(&claim.kind);
+        let is_unknown = |claim: &Claim| {
+            let objects = page.unknown.get(&(claim.kind.clone(), claim.namespace.clone()));
+            objects.is_some_and(|objects| *objects > 0.0)
+        };
+        let differs = |(claim, live): (&Claim, &Live)| {
+            page.live(claim) != *live || !page.is_up(&claim.kind) || is_unknown(claim)
+        };
         if truth.iter().any(differs) {
             return false;
         }
@@ -355,7 +361,7 @@ impl Findings {
         }
     }
 
-    /// From when on the states of an object may be shown, and whether its verdict has been `unknown` for too long.
+    /// The earliest time whose states of an object a scrape may have, and whether its verdict has been `unknown` for too long.
     fn window(
         &mut self,
         page: &Page,

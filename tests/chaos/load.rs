@@ -14,7 +14,7 @@ use std::{
 use crate::{checker::percentile_99, support::http_client};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The chart's time limit of a probe.
+/// Shorter than the probe timeout of the chart, which is 2 s.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn connect(port: u16, timeout: Duration) -> Option<TcpStream> {
@@ -27,13 +27,13 @@ fn connect(port: u16, timeout: Duration) -> Option<TcpStream> {
 /// What each client of a load does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Client {
-    /// Requests a path, and reads a little of the response every second.
+    /// Requests a path, and reads a small part of the response every second.
     SlowReader(&'static str),
     /// Sends nothing.
     Idle,
     /// Sends a byte of its request every second.
     Slowloris,
-    /// Requests `/metrics` all the time, with short pauses.
+    /// Requests `/metrics` continuously, with short pauses.
     Scraper,
 }
 
@@ -72,7 +72,7 @@ impl Drop for Load {
 fn scrape_until(port: u16, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let _ = http_client::get(port, "/metrics", &[]);
-        // The clients of this process must not take the CPU from its probes.
+        // The clients of this process must not use the CPU time of its probes.
         std::thread::sleep(Duration::from_millis(500));
     }
 }

@@ -1,4 +1,5 @@
-//! Faults, hostile input and load on an exporter in its own process, each with a bound. Prints a table; fails if a row is over its bound.
+//! Faults, hostile input and load on an exporter in its own process, each with a bound. Prints a table, and fails if a row exceeds
+//! its bound.
 //!
 //! `CHAOS_ROWS` selects rows by the start of their names, separated by commas. `CHAOS_QUICK=1` runs the short form.
 //! `CHAOS_EXPORTER` is the build to test.
@@ -43,7 +44,7 @@ use crate::{
 /// Rows that mostly wait run at the same time.
 const PARALLEL: usize = 5;
 
-/// What every row knows about the run.
+/// The configuration of the run, which every row receives.
 pub(crate) struct Run {
     pub(crate) is_quick: bool,
     program: PathBuf,
@@ -63,7 +64,7 @@ impl Run {
             options.expectations.interval = Duration::from_millis(300);
             Mutex::new(World::fake(options))
         });
-        // A row that failed may have left an exporter.
+        // A failed row may leave an exporter running.
         let mut crowd = crowd.lock().unwrap_or_else(PoisonError::into_inner);
         crowd.exporter = None;
         crowd

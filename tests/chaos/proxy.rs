@@ -1,4 +1,4 @@
-//! A proxy between the exporter and an API server. It injects faults into requests and connections, also into open watches.
+//! A proxy between the exporter and an API server. It injects faults into requests, connections and open watches.
 
 use std::{
     collections::HashMap,
@@ -55,7 +55,7 @@ impl Filter {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// The response begins this much later.
+    /// The response starts after this delay.
     Delay(Duration),
     /// The proxy responds with this status, and `Retry-After` in seconds.
     Status(u16, Option<u64>),
@@ -63,9 +63,9 @@ pub(crate) enum Fault {
     Stall(usize),
     /// The response ends after this many bytes.
     Close(usize, CloseMode),
-    /// The response has this many bytes per second.
+    /// The proxy sends this many bytes of the response per second.
     Throttle(usize),
-    /// Nothing passes, also on open connections, which stay open.
+    /// The proxy drops all data, including data of open connections, which stay open.
     Blackhole,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Proxy {
 
 struct State {
     upstream: Upstream,
-    /// Each with the number of requests that it still applies to.
+    /// Each fault has the number of requests that it still applies to.
     faults: Mutex<Vec<(Filter, Fault, usize)>>,
     /// Closes every open connection.
     close: watch::Sender<CloseMode>,
@@ -179,7 +179,7 @@ impl State {
                 Err(_) => return,
             },
         };
-        // A client that goes away is no failure of the test.
+        // A client that disconnects is not a failure of the test.
         let _ = self.relay(client).await;
     }
 
@@ -254,7 +254,7 @@ impl State {
         Some(*fault)
     }
 
-    /// Whether an open response goes nowhere.
+    /// Whether the data of an open response is dropped.
     fn swallows(&self, url: &str) -> bool {
         let faults = self.faults.lock().unwrap();
         faults.iter().any(|(filter, fault, _)| matches!(fault, Fault::Blackhole) && filter.matches(url))

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-/// Scrapes of a row, by what was wrong with them.
+/// Scrapes of a row, by their fault.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) scrapes: usize,
@@ -10,9 +10,9 @@ pub(crate) struct Counts {
     pub(crate) partial: usize,
     /// There were series of objects that do not exist.
     pub(crate) ghost: usize,
-    /// There was no page, or none of the series.
+    /// There was no page, or a page without any of the series.
     pub(crate) missing: usize,
-    /// A value was not the true one while its watch was reported as up.
+    /// A value was incorrect.
     pub(crate) wrong: usize,
 }
 
@@ -72,12 +72,12 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What a row found.
+/// The findings of a row.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     pub(crate) bounds: Vec<Bound>,
-    /// Examples of what was wrong.
+    /// Examples of incorrect series.
     pub(crate) notes: Vec<String>,
     /// Why the row could not run.
     pub(crate) skipped: Option<String>,
@@ -88,7 +88,7 @@ impl Outcome {
         Self { skipped: Some(why.into()), ..Self::default() }
     }
 
-    /// A row that ended with a panic, which is over every bound.
+    /// A row that panicked. It exceeds every bound.
     pub(crate) fn failed(why: String) -> Self {
         let failure = Bound::count("failures", 1, 0);
         Self { bounds: vec![failure], notes: vec![why], ..Self::default() }

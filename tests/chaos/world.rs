@@ -1,4 +1,4 @@
-//! An API server, a proxy in front of it, an exporter, and a checker that knows what was written.
+//! An API server, a proxy in front of it, an exporter, and a checker that knows every write.
 
 use std::{
     fs,
@@ -59,11 +59,6 @@ impl<'a> Options<'a> {
 
     pub(crate) fn with_lag(mut self, seconds: u64) -> Self {
         self.expectations.lag = Duration::from_secs(seconds);
-        self
-    }
-
-    pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
-        self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self
     }
 }
@@ -324,7 +319,7 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// A kubeconfig; `cluster` and `user` are more members of them.
+/// A kubeconfig. `cluster` and `user` are additional fields of its cluster and user.
 pub(crate) fn kubeconfig_text(scheme: &str, port: u16, cluster: &str, user: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: chaos\n\

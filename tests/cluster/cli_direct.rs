@@ -188,7 +188,7 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]);
     cluster.block_on(grant(&client, "exporter", rules));
     let caller = cluster.kubeconfig(User::Exporter);
-    // States speak for their own namespace, unless the user trusts them.
+    // A state has authority over its own namespace only, unless the user trusts its namespace.
     let untrusted = run_exporter(&caller, &["get", "-A"]);
     assert!(!untrusted.stdout.contains("rates"), "{}", untrusted.stdout);
     assert!(
@@ -214,7 +214,7 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
     assert_eq!(explained.code, Some(1), "{}", explained.stderr);
     for part in [
         "declared by terraform/default/shop kubernetes_config_map_v1.rates",
-        "data.GBP: 0.86 is declared, 0.91 is there",
+        "data.GBP: \"0.86\" is declared, \"0.91\" is there",
         "by kubectl (kubectl-edit)",
     ] {
         assert!(explained.stdout.contains(part), "{part}: {}", explained.stdout);

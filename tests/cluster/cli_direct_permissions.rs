@@ -83,7 +83,8 @@ fn releases_of_readable_namespaces_are_compared_and_others_are_reported() {
     assert!(unseen.contains(&missed) && unseen.ends_with("(forbidden)"), "{unseen}");
 
     // Labels of Secrets in forbidden namespaces are unknown, which does not fail the command.
-    let labelled = run_exporter(&team, &["get", "-A", "--all", "-l", "app=mail", "-o", "name"]);
+    let all = ["get", "-A", "--all", "-l", "app=mail", "-o", "name", "--trusted-namespaces", "shop"];
+    let labelled = run_exporter(&team, &all);
     assert_eq!(labelled.code, Some(1), "{}", labelled.stderr);
     assert_eq!(labelled.stdout, "secret/keys\nservice/mail\n", "{}", labelled.stderr);
     assert!(labelled.stderr.contains("labels of Secret"), "{}", labelled.stderr);

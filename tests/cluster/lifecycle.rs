@@ -206,7 +206,7 @@ fn history_file_survives_a_restart() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
     }
-    assert!(restarted.logged().contains("Dropped invalid lines of the history file"));
+    assert!(restarted.logged().contains("Dropped incomplete lines of the history file"));
 }
 
 #[test]

@@ -165,6 +165,7 @@ fn team_rules_apply_to_their_namespace_and_report_problems() {
         ("- {name: load-test, match: {namespaces: [kube-system]}, effect: ignore}\n", "namespace"),
         ("nonsense: [", "rules.yaml"),
         (&*many.concat(), "it has more than 200 rules"),
+        (&*format!("# {}", "x".repeat(256 << 10)), "more than 262144 bytes of rules"),
     ] {
         write("ours", text);
         eventually(complaint, || {

@@ -1,4 +1,4 @@
-//! A tenant with real RBAC permissions: it may write Secrets and Leases in one namespace, and nothing else.
+//! A tenant with real RBAC permissions, who may write Secrets and Leases in one namespace, and nothing else.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode};
@@ -25,11 +25,10 @@ fn post_as_tenant(cluster: &Cluster, path: &str, object: &Value) -> Result<(), S
         .header("content-type", "application/json")
         .body(object.to_string().into_bytes())
         .unwrap();
-    match cluster.block_on(cluster.client().request::<Value>(request)) {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) => Err(StatusCode::from_u16(status.code).unwrap()),
-        Err(error) => panic!("{error}"),
-    }
+    cluster.block_on(cluster.client().request::<Value>(request)).map(drop).map_err(|error| match error {
+        kube::Error::Api(status) => StatusCode::from_u16(status.code).unwrap(),
+        error => unreachable!("{error}"),
+    })
 }
 
 fn start_cluster() -> Cluster {
@@ -76,7 +75,7 @@ fn tenant_neither_mutes_nor_forges_drift() {
     post(&cluster, "/api/v1/namespaces/victim/configmaps", &config_map("victim", "web", "edited"));
     let honest = release("victim", "web", &[config_map("victim", "web", "declared")]);
     post(&cluster, "/api/v1/namespaces/victim/secrets", &honest);
-    // A chart that installs an object without a namespace, as Helm annotates it.
+    // A chart that installs a cluster-scoped object, with the annotations of Helm.
     let role = |verb: &str| {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}],
             "metadata": {"name": "reader", "annotations": {"meta.helm.sh/release-name": "roles", "meta.helm.sh/release-namespace": "victim"}}})
@@ -84,7 +83,7 @@ fn tenant_neither_mutes_nor_forges_drift() {
     post(&cluster, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role("*"));
     post(&cluster, "/api/v1/namespaces/victim/secrets", &release("victim", "roles", &[role("get")]));
 
-    // The tenant declares objects of others in a release that is pending, and in a state that is locked.
+    // The tenant declares objects of other namespaces in a pending release and in a locked state.
     let guesses = ["hunter2", "hunter3"].map(|guess| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "victim", "name": "db"}, "stringData": {"password": guess}})
     });
@@ -113,7 +112,7 @@ fn tenant_neither_mutes_nor_forges_drift() {
     let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
     exporter.wait_for(DRIFTED, &[("source", "helm"), ("namespace", "victim"), ("name", "web")], Some(1.0));
     exporter.wait_for(DRIFTED, &[("source", "helm"), ("kind", "ClusterRole"), ("name", "reader")], Some(1.0));
-    // The state of the tenant is read, and has no say.
+    // The exporter reads the state of the tenant and does not trust it.
     exporter.wait_for("drift_resources", &[("source", "terraform"), ("verdict", "untrusted")], Some(1.0));
     assert_eq!(exporter.sample(DRIFTED, &[("source", "terraform")]), None);
     for namespace in ["kube-system", "tenant"] {
@@ -124,7 +123,7 @@ fn tenant_neither_mutes_nor_forges_drift() {
         assert_eq!(exporter.sample("drift_resources", &labels), None, "no claim on a guess");
     }
 
-    // The object that the honest chart installed is missed.
+    // The object that the honest chart installed is reported as missing.
     let delete =
         Request::delete("/apis/rbac.authorization.k8s.io/v1/clusterroles/reader").body(Vec::new()).unwrap();
     cluster.block_on(cluster.client().request::<Value>(delete)).unwrap();

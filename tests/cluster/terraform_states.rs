@@ -18,7 +18,9 @@ use drift_exporter::{
         DecodeSlots, KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
-    types::{Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, WatchHealth, WatchMode},
+    types::{
+        Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, SyncHealth, TrustedNamespaces, WatchMode,
+    },
     watch::{ClusterConnection, client_from},
 };
 use serde_json::{Value, json};
@@ -115,7 +117,9 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         ClusterConnection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
     let client = cluster.block_on(client_from(&connection)).unwrap();
     let key = random_key().unwrap();
-    let terraform = StateLocations { scope: Scope::new(["terraform"], []), ..StateLocations::default() };
+    let scope = Scope::new(["terraform"], []);
+    let trusted_namespaces = TrustedNamespaces::new(["terraform"]);
+    let terraform = StateLocations { scope, trusted_namespaces, ..StateLocations::default() };
     let settings = Settings { sources: vec![Source::Terraform], terraform, ..Settings::default() };
     let (_config, config) = watch::channel(Arc::new(RuntimeConfig::new(settings)));
     let (sender, mut changes) = mpsc::channel(16);
@@ -143,7 +147,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
             (&*two.name, two.origin, two.objects.len()),
             ("shop-prod", BaselineOrigin::Published, 250)
         );
-        assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, WatchHealth::Up)));
+        assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, SyncHealth::Up)));
         read.changed().await.unwrap();
         let requirements = KindRequirements::from_declarations(&own_key, [&**read.borrow()].into_iter());
         let redaction = requirements.documents[&GroupKind::new("", "ConfigMap").into_owned()].clone();

@@ -16,7 +16,7 @@ fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: 
 fn classify(rules: &RuleSet, finding: &Finding, autoscaled: bool) -> Actor {
     let key = ObjectKey::new(Kind::deployment(), "shop", "web");
     let source = Source::Annotation;
-    let object = RatedObject { key: &key, labels: &[], muted_paths: None, source, autoscaled };
+    let object = RatedObject { key: &key, labels: &[], muted_paths: &[], source, autoscaled };
     rules.rate(&object, finding.clone(), now()).actor
 }
 

@@ -349,28 +349,36 @@ fn objects_are_parsed_in_one_place() {
     }
 }
 
-/// The files of the walk of an edit make one channel, the snapshot; the queue that leads to them is made where the exporter is
-/// assembled, once.
+/// The files of a walk make only the channels that `ARCHITECTURE.md` names; the others are made where the exporter is assembled: the
+/// event queue, the declared objects of a source, and the config.
 #[test]
-fn an_edit_passes_through_two_channels() {
+fn changes_pass_through_the_channels_of_their_walk() {
     let text = architecture();
-    let walk = text.split("\n## ").find(|section| section.starts_with("Walk: an edit")).unwrap();
-    let files: BTreeSet<&str> =
-        walk.split('`').skip(1).step_by(2).filter_map(|span| Some(span.split_once(".rs::")?.0)).collect();
     let made = |file: &str| {
         let code = without_tests(&code(&root().join("src").join(format!("{file}.rs"))));
-        let channels = ["mpsc", "watch", "broadcast", "oneshot"].map(|kind| format!("{kind}::channel("));
+        let kinds = ["mpsc", "watch", "broadcast", "oneshot"].into_iter();
+        let channels = kinds.flat_map(|kind| [format!("{kind}::channel("), format!("{kind}::Sender::")]);
         let others = ["unbounded_channel(", "Notify::new("].map(str::to_owned);
-        let mut made = Vec::new();
-        for constructor in channels.iter().chain(&others) {
-            made.extend(code.matches(constructor.as_str()).map(|_| (file.to_owned(), constructor.clone())));
-        }
-        made
+        let made = channels.chain(others).flat_map(|constructor| {
+            let count = code.matches(&constructor).count();
+            vec![format!("{file}: {constructor}"); count]
+        });
+        made.collect::<Vec<String>>()
     };
-    let made_on_the_way: Vec<(String, String)> = files.into_iter().flat_map(made).collect();
-    assert_eq!(made_on_the_way, [("engine/run".to_owned(), "watch::channel(".to_owned())]);
-    let queues = made("app/assemble").into_iter().filter(|(_, constructor)| constructor.contains("mpsc"));
-    assert_eq!(queues.count(), 1);
+    for (title, expected) in [
+        ("Walk: an edit", &["engine/run: watch::channel("][..]),
+        (
+            "Walk: a state change",
+            &["sources/metadata_watch: mpsc::channel(", "watch/planner: watch::channel("],
+        ),
+    ] {
+        let walk = text.split("\n## ").find(|section| section.starts_with(title)).unwrap();
+        let files: BTreeSet<&str> =
+            walk.split('`').skip(1).step_by(2).filter_map(|span| Some(span.split_once(".rs::")?.0)).collect();
+        assert_eq!(files.into_iter().flat_map(made).collect::<Vec<_>>(), expected, "{title}");
+    }
+    let assembled = ["mpsc::channel(", "watch::channel(", "watch::Sender::"];
+    assert_eq!(made("app/assemble"), assembled.map(|constructor| format!("app/assemble: {constructor}")));
 }
 
 #[test]

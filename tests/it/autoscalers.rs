@@ -1,7 +1,7 @@
 //! Autoscalers as actors of replica drift: in any order of events, and when they change or go away.
 
 use drift_exporter::{
-    types::{ResolutionCause, WantedKind, WatchHealth, WatchIds},
+    types::{ResolutionCause, SyncHealth, WantedKind, WatchIds},
     watch::plan,
 };
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ async fn forbidden_autoscaler_watch_is_reported_and_affects_nothing_else() {
     let exporter = states.start_exporter(&api);
     exporter.wait_for_verdict("deployment", "web", "in_sync").await;
     let down = |exporter: &ExporterFixture| {
-        exporter.snapshot().watches().any(|watch| matches!(watch.health, WatchHealth::Down { .. }))
+        exporter.snapshot().watches().any(|watch| matches!(watch.health, SyncHealth::Down { .. }))
     };
     exporter.until("the watch is down", SOON, down).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));

@@ -3,11 +3,11 @@
 
 use drift_exporter::{
     diff::{
-        Comparison, Node, compare,
+        Comparison, MAX_FINDINGS, Node, compare,
         manifest::{Schemas, declared_object, normalize},
         pack_live_object,
     },
-    types::{DeclaredObject, FieldValue, ObjectRef, RedactionKey, RedactionPolicy},
+    types::{DeclaredObject, FieldClass, FieldValue, ObjectRef, RedactionKey, RedactionPolicy},
 };
 use serde_json::{Value, json};
 
@@ -54,6 +54,25 @@ fn undeclared_fields_are_not_compared() {
         &json!({"metadata": {"labels": {"b": "2"}}, "spec": {"replicas": 3}}),
         &[("spec.replicas", "2", "3"), ("metadata.labels.a", "1", "")],
     );
+}
+
+#[test]
+fn findings_are_limited_and_the_last_one_counts_the_others() {
+    let data: serde_json::Map<String, Value> =
+        (0..50_000).map(|key| (format!("k{key:05}"), "declared".into())).collect();
+    let declared = json!({"data": data, "metadata": {"labels": {"a": "1"}}});
+    let Comparison { findings, attributes, .. } =
+        compared("v1 ConfigMap", &declared, &json!({"data": {}}), &Schemas::default());
+    assert_eq!((findings.len(), attributes.len()), (MAX_FINDINGS + 1, MAX_FINDINGS + 1));
+    let last = findings.last().unwrap();
+    assert_eq!((last.class, &*last.actual.text()), (FieldClass::Existence, "and 49001 more fields differ"));
+    assert_eq!(last.path.as_str(), "metadata.name", "of more than one field of the object");
+
+    let declared = json!({"data": data});
+    let findings = compared("v1 ConfigMap", &declared, &json!({"data": {}}), &Schemas::default()).findings;
+    assert_eq!(findings.last().unwrap().path.as_str(), "data");
+    let in_sync = compared("v1 ConfigMap", &declared, &declared, &Schemas::default());
+    assert!(in_sync.findings.is_empty());
 }
 
 #[test]

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use drift_exporter::{
+    config::Settings,
+    types::{FieldPath, Kind, Source, StatusHashAlgorithm, StatusHashSpec, WantedKind},
+};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
 
 use crate::support::{
     api_server::ApiServer,
@@ -10,6 +15,7 @@ use crate::support::{
     live_objects::{deployment, edited, recorded},
 };
 
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const EPISODES: &str = "drift_resource_episodes_total{";
 
 #[tokio::test(start_paused = true)]
@@ -86,6 +92,37 @@ async fn resolution_causes_are_absorbed_and_deleted() {
         .map(|transition| transition["cause"].clone())
         .collect();
     assert_eq!(causes, [json!("deleted"), json!(null), json!("absorbed")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn disabled_source_ends_episodes_with_the_cause_rule() {
+    const ON_OBJECT: [Source; 3] = [Source::Annotation, Source::LastApplied, Source::StatusHash];
+    let kind = WantedKind::exactly(&Kind::deployment());
+    let observed = FieldPath::of_fields(["status", "observedGeneration"]);
+    let status_hash = StatusHashSpec::with_defaults(kind.clone(), StatusHashAlgorithm::Generation, observed);
+    let status_hashes = vec![StatusHashSpec { grace: SignedDuration::ZERO, ..status_hash }];
+    let settings =
+        Settings { kinds: vec![kind], sources: ON_OBJECT.into(), status_hashes, ..Settings::default() };
+    let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 2}});
+    let mut drifted = edited(deployment("web"), 1);
+    drifted["metadata"]["annotations"][LAST_APPLIED] = applied.to_string().into();
+    drifted["metadata"]["generation"] = 2.into();
+    for disabled in ON_OBJECT {
+        let api = ApiServer::default();
+        api.put("deployments", drifted.clone());
+        let exporter = ExporterFixture::ready_with(&api, settings.clone()).await;
+        let sources = ON_OBJECT.into_iter().filter(|source| *source != disabled).collect();
+        exporter.settings.replace(Settings { sources, ..settings.clone() });
+        exporter.wait_idle().await;
+        let history = exporter.get("/v1/history").await.json();
+        let ended: Vec<[&Value; 3]> = history["transitions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|transition| ["source", "from", "cause"].map(|key| &transition[key]))
+            .collect();
+        assert_eq!(ended, [[disabled.as_str(), "drifted", "rule"]], "{history}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drift_exporter::types::{DownReason, WatchHealth};
+use drift_exporter::types::{DownReason, SyncHealth};
 use serde_json::json;
 
 use crate::support::{
@@ -17,8 +17,8 @@ fn down_reason(exporter: &ExporterFixture, plural: &str) -> Option<DownReason> {
     let snapshot = exporter.snapshot();
     let stream = snapshot.watches().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
     match &stream.health {
-        WatchHealth::Down { reason, .. } => Some(*reason),
-        WatchHealth::Starting | WatchHealth::Up => None,
+        SyncHealth::Down { reason, .. } => Some(*reason),
+        SyncHealth::Starting | SyncHealth::Up => None,
     }
 }
 
@@ -215,7 +215,7 @@ async fn watch_is_down_from_a_lost_version_until_the_relist_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn watch_is_up_after_its_backlog_was_read() {
-    // An outage, then a backlog that arrives before, with and after the end of the first watch.
+    // An outage, then a backlog that arrives before, at and after the end of the first watch.
     for delay in [0, 1, 4, 8] {
         let api = shop();
         let exporter = ExporterFixture::ready(&api).await;
@@ -274,7 +274,7 @@ async fn refused_watches_do_not_keep_a_version_while_lists_succeed() {
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!((2..15).contains(&lists(&api)), "{} lists in ten minutes", lists(&api));
     }
-    // Where nothing succeeds, the watch resumes after the outage.
+    // If no request succeeds, the watch resumes after the outage.
     let api = shop();
     let exporter = ExporterFixture::ready(&api).await;
     api.set_fault("deployments", ServerFault::HttpError(500, None));

@@ -8,8 +8,7 @@ use drift_exporter::{
     event::Event,
     sources::helm::decode,
     types::{
-        Baseline, BaselineFault, BaselineOrigin, DownReason, Scope, SkipReason, Source, WatchHealth,
-        WatchMode,
+        Baseline, BaselineFault, BaselineOrigin, DownReason, Scope, SkipReason, Source, SyncHealth, WatchMode,
     },
 };
 use jiff::SignedDuration;
@@ -278,7 +277,7 @@ async fn malformed_storage_object_is_an_error_and_keeps_the_releases() {
     server.put("secrets", malformed);
     for request in ["cannot watch", "cannot list"] {
         match source.next().await {
-            SourceEvent::Health(WatchHealth::Down { reason: DownReason::Error, message }) => {
+            SourceEvent::Health(SyncHealth::Down { reason: DownReason::Error, message }) => {
                 assert!(
                     message.starts_with(request) && message.ends_with("the response is malformed"),
                     "{message}"
@@ -357,7 +356,7 @@ async fn both_storage_drivers_are_watched_and_forbidden_is_reported() {
     let scope = Scope::new(["ops"], []);
     source.set(Settings { helm: ReleaseLocations { scope, ..ReleaseLocations::default() }, ..enabled() });
     match source.next().await {
-        SourceEvent::Health(WatchHealth::Down { reason, message }) => {
+        SourceEvent::Health(SyncHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             assert!(message.contains("list Secrets with label owner=helm in namespace ops"), "{message}");
         }
@@ -468,7 +467,7 @@ async fn failed_discovery_hides_only_custom_objects() {
     server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
     let mut source = SourceFixture::start_releases(&server, enabled());
     assert_eq!(source.next_baseline().await.objects.len(), 1);
-    assert!(matches!(source.next().await, SourceEvent::Health(WatchHealth::Down { .. })));
+    assert!(matches!(source.next().await, SourceEvent::Health(SyncHealth::Down { .. })));
     server.allow();
     assert_eq!(source.next_baseline().await.objects.len(), 2);
     source.expect_up().await;
@@ -480,7 +479,7 @@ async fn forbidden_releases_are_retried_with_backoff() {
     put(&server, 1, "deployed", &["a"]);
     server.forbid("secrets", "shop");
     let mut source = SourceFixture::start_releases(&server, enabled());
-    assert!(matches!(source.next().await, SourceEvent::Health(WatchHealth::Down { .. })));
+    assert!(matches!(source.next().await, SourceEvent::Health(SyncHealth::Down { .. })));
     source.expect_no_event(40).await;
     let reads = server.requests().iter().filter(|request| request.name.is_some()).count();
     assert!((5..=7).contains(&reads), "{reads} reads in 40 s");

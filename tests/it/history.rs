@@ -1,4 +1,4 @@
-//! Lines of the history file, and what a restart restores from them.
+//! The lines of the history file, and the state that a restart restores from them.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ async fn onset_that_no_object_records_survives_restarts_in_the_history() {
             running.wait_idle().await;
             assert_eq!(onset(&running).await, (first, json!("history")));
         }
-        // An episode that ended does not come back.
+        // An episode that ended does not return.
         api.put("deployments", deployment("web"));
         running.wait_idle().await;
         api.put("deployments", scaled());

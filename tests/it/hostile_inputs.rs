@@ -1,14 +1,16 @@
-//! Inputs that cost too much: they are `too_large`, and affect no other input.
+//! Inputs that exceed a limit: they are `too_large` and do not affect other inputs.
 
-use std::{fs, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::{BaselineLimits, Limits, NamespaceLimits, Overrides, Settings, load, read_yaml},
-    demo::Cluster,
+    config::{
+        BaselineLimits, LimitExceeded, Limits, NamespaceLimits, Overrides, Settings, TeamRulesSettings, load,
+        read_yaml,
+    },
     rules::RuleSpec,
     sources::{read_objects, terraform},
-    types::{Baseline, BaselineFault, RedactionKey, Source},
+    types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, Source},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -17,14 +19,12 @@ use crate::{
     helm_source::{enabled, manifest},
     support::{
         api_server::ApiServer,
-        embedded::Embedded,
-        exporter::Exporter,
         exporter_fixture::ExporterFixture,
         gzip::gzip,
         live_objects::{deployment, edited},
         source::{SourceEvent, SourceFixture},
-        wait::eventually,
     },
+    terraform_source,
 };
 
 /// A Secret of Helm with a release of this name, and a chart that hides the compression ratio of its manifest.
@@ -32,6 +32,10 @@ fn release(namespace: &str, name: &str, revision: u64, manifest: &str) -> Value 
     let mut random = fastrand::Rng::with_seed(1);
     let noise = (manifest.len() / 60).min(900 << 10);
     let chart: String = std::iter::repeat_with(|| random.alphanumeric()).take(noise).collect();
+    with_manifest(namespace, name, revision, manifest, &chart)
+}
+
+fn with_manifest(namespace: &str, name: &str, revision: u64, manifest: &str, chart: &str) -> Value {
     let text = json!({"name": name, "namespace": namespace, "version": revision, "manifest": manifest, "config": chart});
     let labels =
         json!({"owner": "helm", "name": name, "status": "deployed", "version": revision.to_string()});
@@ -161,7 +165,7 @@ async fn namespace_cannot_exceed_its_share_of_claims_and_baselines() {
     server.put("secrets", release("shop", "web", 1, &manifest(&["a", "b", "c"])));
     assert_eq!(source.next_baseline().await.fault, None, "another namespace has a share of its own");
     while !matches!(source.next().await, SourceEvent::Baseline(baseline) if baseline.lock.is_none()) {}
-    // It is read again once there is room.
+    // The exporter reads it again when its namespace has a free share.
     server.delete("secrets", "evil", "sh.helm.release.v1.r1.v1");
     assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "evil/r1"));
     let second = source.next_baseline().await;
@@ -175,6 +179,45 @@ async fn namespace_cannot_exceed_its_share_of_claims_and_baselines() {
         last = source.next_baseline().await;
     }
     assert!(is_too_large(&last, "limits.namespace.baselines"), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn excess_baselines_of_a_namespace_are_neither_read_nor_listed() {
+    let server = ApiServer::with_source_kinds();
+    let namespace = NamespaceLimits { baselines: 2, ..NamespaceLimits::default() };
+    let settings = |namespace| Settings { limits: Limits { namespace, ..Limits::default() }, ..enabled() };
+    for at in 0..9 {
+        server.put("secrets", release("evil", &format!("r{at}"), 1, &manifest(&["a"])));
+    }
+    server.put("secrets", release("shop", "web", 1, &manifest(&["a"])));
+    let mut source = SourceFixture::start_releases(&server, settings(namespace));
+    let mut published = Vec::new();
+    while let SourceEvent::Baseline(baseline) = source.next().await {
+        published.push((baseline.name.to_string(), is_too_large(&baseline, "limits.namespace.baselines")));
+    }
+    published.sort();
+    let expected = [("evil/r0", false), ("evil/r1", false), ("evil/r2", true), ("shop/web", false)];
+    assert_eq!(published, expected.map(|(name, is_too_large)| (name.to_owned(), is_too_large)));
+    let reads = || {
+        let urls = server.request_urls();
+        urls.iter().filter(|url| url.contains("/evil/secrets/sh.helm.release.v1.r")).count()
+    };
+    assert_eq!(reads(), 2);
+    // Another one reports the excess once this one is read.
+    server.delete("secrets", "evil", "sh.helm.release.v1.r0.v1");
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "evil/r0"));
+    let mut next = source.next_baseline().await;
+    assert_eq!((&*next.name, &next.fault), ("evil/r2", &None));
+    while &*next.name != "evil/r3" {
+        next = source.next_baseline().await;
+    }
+    assert!(is_too_large(&next, "limits.namespace.baselines"), "{next:?}");
+    assert_eq!(reads(), 3);
+    source.set(settings(NamespaceLimits::default()));
+    while &*next.name != "evil/r8" {
+        next = source.next_baseline().await;
+    }
+    assert_eq!(next.fault, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +237,112 @@ async fn raised_limit_reads_the_baseline_again() {
     assert_eq!(source.next_baseline().await.objects.len(), 3);
 }
 
-/// A release that declares 300,000 ConfigMaps once took the series of all others.
+#[tokio::test(start_paused = true)]
+async fn text_that_inflates_beyond_a_limit_is_reported() {
+    let limits = BaselineLimits { inflated_bytes: 40_000, text_bytes: 30_000, ..BaselineLimits::default() };
+    let state =
+        format!(r#"{{"version":4,"serial":1,"lineage":"l","resources":[],"a":"{}"}}"#, "x".repeat(40_000));
+    let state = terraform_source::secret("shop", "tfstate-default-shop", &gzip(state));
+    let long = release("shop", "web", 1, &config_map(&"x".repeat(30_000)));
+    let bomb = with_manifest("shop", "web", 1, &config_map(&"x".repeat(8 << 20)), "");
+    for (object, source, baseline, exceeded) in [
+        (long, Source::Helm, limits, limits.text_exceeded()),
+        (state, Source::Terraform, limits, limits.inflated_exceeded()),
+        (bomb, Source::Helm, BaselineLimits::default(), LimitExceeded::InflateRatio),
+    ] {
+        let server = ApiServer::with_source_kinds();
+        server.put("secrets", object);
+        let limits = Limits { baseline, ..Limits::default() };
+        let settings = Settings { sources: vec![source], limits, ..Settings::default() };
+        let mut source = match source {
+            Source::Terraform => SourceFixture::start(&server, settings),
+            _ => SourceFixture::start_releases(&server, settings),
+        };
+        let baseline = source.next_baseline().await;
+        let error = baseline.fault.as_ref().unwrap();
+        assert_eq!(error.fault, BaselineFault::TooLarge);
+        assert!(error.message.contains(&exceeded.to_string()), "{}", error.message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_the_last_valid_version_are_unknown() {
+    let server = ApiServer::with_source_kinds();
+    let metadata = json!({"namespace": "shop", "name": "a", "uid": "a"});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}, "metadata": metadata});
+    server.put("configmaps", object);
+    server.put("secrets", release("shop", "web", 1, &manifest(&["a"])));
+    let exporter = ExporterFixture::start_with(&server, enabled());
+    let is = |verdict: &'static str| {
+        move |exporter: &ExporterFixture| {
+            let snapshot = exporter.snapshot();
+            let mut entries = snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries());
+            entries.any(|entry| entry.claim.verdict.kind().as_str() == verdict)
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    exporter.until("the object is in sync", limit, is("in_sync")).await;
+    let too_large = config_map(&format!("[{}]", "1,".repeat(600_000)));
+    server.put("secrets", release("shop", "web", 2, &too_large));
+    exporter.until("the object is unknown", limit, is("unknown")).await;
+    let response = exporter.get("/v1/resources?namespace=*").await.json();
+    assert_eq!(response["resources"][0]["reason"], json!("too_large"), "{response:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn team_rules_of_a_namespace_share_its_limits() {
+    let server = ApiServer::with_source_kinds();
+    let put = |namespace: &str, name: &str, rules: &str| {
+        let metadata = json!({"namespace": namespace, "name": name, "labels": {"drift": "rules"}});
+        server.put("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules.yaml": rules}}));
+    };
+    let two =
+        |name: &str| format!("- {{name: {name}, effect: ignore}}\n- {{name: {name}2, effect: ignore}}\n");
+    put("shop", "a", &two("a"));
+    put("shop", "b", &(two("b") + "- {name: b3, effect: ignore}"));
+    put("shop", "c", &"# long\n".repeat(100));
+    put("ops", "a", &two("a"));
+    let selector = Selector::parse("drift=rules").unwrap();
+    let namespace = NamespaceLimits { rules: 4, rule_bytes: 500, ..NamespaceLimits::default() };
+    let settings = Settings {
+        team_rules: Some(TeamRulesSettings { scope: Scope::default(), selector }),
+        limits: Limits { namespace, ..Limits::default() },
+        ..Settings::default()
+    };
+    let exporter = ExporterFixture::ready_with(&server, settings).await;
+    let rules = async || {
+        let response = exporter.get("/v1/rules").await.json();
+        let texts = |list: &str, field: Option<&str>| {
+            let entries = response[list].as_array().unwrap().iter();
+            let texts =
+                entries.map(move |entry| field.map_or(entry, |field| &entry[field]).as_str().unwrap());
+            texts.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let names = texts("rules", Some("name")).into_iter().filter(|name| name.contains('/'));
+        (names.collect::<Vec<_>>(), texts("problems", None))
+    };
+    let (names, problems) = rules().await;
+    assert_eq!(names, ["ops/a", "ops/a2", "shop/a", "shop/a2"]);
+    let [rules_exceeded, bytes_exceeded] = &*problems else { panic!("{problems:?}") };
+    assert!(
+        rules_exceeded.starts_with("ConfigMap shop/b: rules.yaml: it has more than 4 rules"),
+        "{problems:?}"
+    );
+    assert!(
+        bytes_exceeded.starts_with("ConfigMap shop/c: rules.yaml: it has more than 500 bytes"),
+        "{problems:?}"
+    );
+    server.delete("configmaps", "shop", "a");
+    put("shop", "c", "[]");
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    exporter.wait_idle().await;
+    assert_eq!(
+        rules().await,
+        (["ops/a", "ops/a2", "shop/b", "shop/b2", "shop/b3"].map(str::to_owned).into(), Vec::new())
+    );
+}
+
+/// A release that declares 300,000 ConfigMaps once used the limit on series of all namespaces.
 #[tokio::test(start_paused = true)]
 async fn victims_keep_their_series_beside_a_release_with_too_many_objects() {
     let server = ApiServer::with_source_kinds();
@@ -253,113 +401,4 @@ fn messages_shorten_names_from_outside() {
         assert!(problem.len() < 2000, "{} bytes: {}", problem.len(), &problem[..200]);
     }
     assert!(settings.iter().all(|problems| !problems.is_empty()), "{settings:?}");
-}
-
-/// Peak memory of a process since the last reset, and its current memory, in KiB.
-fn memory(pid: u32, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-/// Over an idle exporter, in KiB.
-const MAX_MEMORY: u64 = 128 << 10;
-
-fn create(cluster: &Cluster, object: Value) {
-    let kind = Cluster::resolve_kind("v1", object["kind"].as_str().unwrap()).unwrap();
-    cluster.create(&kind, "test", object).unwrap();
-}
-
-/// The hostile objects by what they attack, each in a namespace of its own.
-fn hostile_objects() -> Vec<(&'static str, Vec<Value>)> {
-    let state = |attributes: &str| {
-        let mut random = fastrand::Rng::with_seed(1);
-        let noise: String = std::iter::repeat_with(|| random.alphanumeric()).take(500 << 10).collect();
-        let text = format!(
-            r#"{{"version":4,"lineage":"l","outputs":{{"a":"{noise}"}},"resources":[{{"mode":"managed","type":"kubernetes_config_map","name":"a","instances":[{{"attributes":{{"data":{attributes}}}}}]}}]}}"#
-        );
-        let labels = json!({"tfstate": "true", "tfstateSecretSuffix": "a", "tfstateWorkspace": "default"});
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tfstate-default-a", "labels": labels},
-            "data": {"tfstate": STANDARD.encode(gzip(text))}})
-    };
-    let list =
-        |element: &str, count: usize| format!("[{}{element}]", format!("{element},").repeat(count - 1));
-    let rules = |at: usize| {
-        let text = format!("# {}\n{}", "x".repeat(500_000), "- {name: a, effect: ignore}\n".repeat(18_000));
-        let labels = json!({"tfdrift.jin.dev/rules": "true"});
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("rules-{at}"), "labels": labels}, "data": {"rules.yaml": text}})
-    };
-    let document = |at| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{at}}}}}\n");
-    let documents = (0..300_000).map(document).collect::<Vec<_>>().concat();
-    let bombs = (0..11).map(|at| release("", &format!("bomb{at}"), 1, &alias_bomb(9, 4 + at % 5)));
-    vec![
-        ("numbers", vec![release("", "a", 1, &config_map(&list("1", 27_000_000)))]),
-        ("fewer-numbers", vec![release("", "a", 1, &config_map(&list("1", 14_000_000)))]),
-        ("documents", vec![release("", "a", 1, &documents)]),
-        ("state-numbers", vec![state(&list("1", 18_000_000))]),
-        ("state-fewer-numbers", vec![state(&list("1", 14_000_000))]),
-        ("state-maps", vec![state(&list("{}", 8_000_000))]),
-        ("aliases", bombs.collect()),
-        ("rules", (0..60).map(rules).collect()),
-    ]
-}
-
-fn start(embedded: &Embedded, folder: &Path) -> Exporter {
-    let server = format!("http://127.0.0.1:{}", embedded.port);
-    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-        "clusters": [{"name": "c", "cluster": {"server": server}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
-    let [kubeconfig, settings] = ["kubeconfig", "settings.yaml"].map(|name| folder.join(name));
-    fs::write(&kubeconfig, config.to_string()).unwrap();
-    fs::write(&settings, "sources: {annotation: {}, helm: {}, terraform: {}}\nteam_rules: {}\n").unwrap();
-    Exporter::start(&kubeconfig, folder, &["--config.file", settings.to_str().unwrap()]).ready()
-}
-
-/// The number of baselines of a namespace that were read, and of its ConfigMaps that were rejected.
-fn finished(exporter: &Exporter, namespace: &str) -> Option<usize> {
-    let count = |path: &str, list: &str, field: Option<&str>, prefix: &str| {
-        let answer = exporter.get(path)?.json();
-        let texts = answer[list].as_array()?.iter().map(|entry| field.map_or(entry, |field| &entry[field]));
-        Some(texts.filter(|text| text.as_str().is_some_and(|text| text.starts_with(prefix))).count())
-    };
-    let baselines = count("/v1/status", "baselines", Some("state"), &format!("{namespace}/"))?;
-    Some(baselines + count("/v1/rules", "problems", None, &format!("ConfigMap {namespace}/"))?)
-}
-
-fn wait_until_finished(exporter: &Exporter, namespace: &str, count: usize) {
-    let is_finished = || (finished(exporter, namespace)? == count).then_some(());
-    eventually(&format!("{namespace} is read"), is_finished);
-}
-
-#[test]
-#[expect(clippy::print_stdout, reason = "the test prints its measurements")]
-fn hostile_inputs_take_at_most_128_mib() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let embedded = runtime.block_on(Embedded::start());
-    let folder = tempfile::tempdir().unwrap();
-    let exporter = start(&embedded, folder.path());
-    let pid = exporter.running.pid();
-    let idle = memory(pid, "VmRSS:");
-    let mut counts = Vec::new();
-    for (namespace, objects) in hostile_objects() {
-        create(&embedded.cluster, json!({"kind": "Namespace", "metadata": {"name": namespace}}));
-        fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
-        let count = objects.len();
-        for mut object in objects {
-            object["metadata"]["namespace"] = namespace.into();
-            create(&embedded.cluster, object);
-        }
-        wait_until_finished(&exporter, namespace, count);
-        let peak = memory(pid, "VmHWM:").saturating_sub(idle);
-        println!("{namespace}: {} MiB over {} MiB", peak >> 10, idle >> 10);
-        assert!(peak <= MAX_MEMORY, "{namespace}: {peak} KiB");
-        counts.push((namespace, count));
-    }
-    drop(exporter);
-    let exporter = start(&embedded, folder.path());
-    for (namespace, count) in counts {
-        wait_until_finished(&exporter, namespace, count);
-    }
-    let peak = memory(exporter.running.pid(), "VmHWM:").saturating_sub(idle);
-    println!("all at once: {} MiB over {} MiB", peak >> 10, idle >> 10);
-    assert!(peak <= MAX_MEMORY, "all at once: {peak} KiB");
 }

@@ -9,7 +9,7 @@ use drift_exporter::{
     engine::{History, Snapshot},
     server::Auth,
     types::{
-        Clock, DownReason, Kind, RedactionKey, ResolutionCause, Scope, Selector, WantedKind, WatchHealth,
+        Clock, DownReason, Kind, RedactionKey, ResolutionCause, Scope, Selector, SyncHealth, WantedKind,
     },
     watch::WatcherConfig,
 };
@@ -53,17 +53,17 @@ fn gear(name: &str, labels: &Value) -> Value {
     recorded(object, &algorithm.record(digest.unwrap()))
 }
 
-fn health(snapshot: &Snapshot, kind: &str) -> Option<WatchHealth> {
+fn health(snapshot: &Snapshot, kind: &str) -> Option<SyncHealth> {
     snapshot.watches().find(|stream| &*stream.spec.kind.kind == kind).map(|stream| stream.health.clone())
 }
 
 fn is_not_found(exporter: &ExporterFixture) -> bool {
     let health = health(&exporter.snapshot(), "Widget");
-    matches!(health, Some(WatchHealth::Down { reason: DownReason::NotFound, .. }))
+    matches!(health, Some(SyncHealth::Down { reason: DownReason::NotFound, .. }))
 }
 
 fn is_up(exporter: &ExporterFixture) -> bool {
-    health(&exporter.snapshot(), "Widget") == Some(WatchHealth::Up)
+    health(&exporter.snapshot(), "Widget") == Some(SyncHealth::Up)
 }
 
 fn lists(api: &ApiServer, what: &str) -> usize {
@@ -303,7 +303,7 @@ async fn failed_discovery_is_not_ready_and_keeps_known_kinds() {
     let down = |exporter: &ExporterFixture| {
         matches!(
             health(&exporter.snapshot(), "Widget"),
-            Some(WatchHealth::Down { reason: DownReason::Error, .. })
+            Some(SyncHealth::Down { reason: DownReason::Error, .. })
         )
     };
     exporter.until("discovery has failed", Duration::from_secs(50), down).await;

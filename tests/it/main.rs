@@ -80,7 +80,7 @@ mod hashes;
 mod helm_source;
 /// The format of the history file.
 mod history;
-/// Inputs that cost too much.
+/// Inputs that exceed a limit.
 mod hostile_inputs;
 /// Kinds that are added, removed or changed; changed settings.
 mod kinds;
@@ -134,7 +134,7 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
-/// Which objects a baseline may speak for.
+/// The objects that a baseline has authority over.
 mod trust;
 /// Field paths, selectors, digests and other domain types.
 mod types;

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 use drift_exporter::{
     config::{ManifestLocations, Settings},
     types::{
-        Baseline, BaselineFault, BaselineOrigin, DeclaredBody, SkipReason, Source, UnknownReason, WatchHealth,
+        Baseline, BaselineFault, BaselineOrigin, DeclaredBody, SkipReason, Source, SyncHealth, UnknownReason,
     },
 };
 use tempfile::TempDir;
@@ -230,7 +230,7 @@ async fn failed_discovery_of_a_group_hides_only_its_objects() {
     write(&folder, "a.yaml", &(config_map("a") + custom));
     let mut source = SourceFixture::start_manifests(&server, locations(folder.path()));
     assert_eq!(object_lines(&source.next_baseline().await), ["a.yaml: shop/a"]);
-    assert!(matches!(source.next().await, SourceEvent::Health(WatchHealth::Down { .. })));
+    assert!(matches!(source.next().await, SourceEvent::Health(SyncHealth::Down { .. })));
     server.allow();
     assert_eq!(object_lines(&source.next_baseline().await), ["a.yaml: /f", "a.yaml: shop/a"]);
     source.expect_up().await;

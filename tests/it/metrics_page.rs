@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, fs, io::Read as _, path::Path, sync::Arc};
 
 use axum::body::Body;
 use drift_exporter::{
-    config::{Settings, StateLocations},
-    engine::{ClaimBlocks, KindState, Snapshot, WatchState},
+    config::{Limits, NamespaceLimits, Settings, StateLocations},
+    engine::{ClaimBlocks, KindState, PlannedWatch, Snapshot, WatchState},
     server::CATALOG,
-    types::{DownReason, Kind, Source, TerraformJobSpec, WatchHealth, WatchSpec},
+    types::{DownReason, Kind, Source, SyncHealth, TerraformJobSpec, WatchSpec},
 };
 use flate2::read::GzDecoder;
 use http::{HeaderName, Request, header};
@@ -168,13 +168,13 @@ async fn gzip_is_sent_only_if_accepted() {
 #[tokio::test(start_paused = true)]
 async fn watches_of_single_objects_share_a_series() {
     let kind = Arc::new(Kind::service());
-    let watch = |name: &str, health: WatchHealth| {
+    let watch = |name: &str, health: SyncHealth| {
         let (namespace, name) = (Some("shop".into()), Some(name.into()));
         let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
-        WatchState { id: None, spec, health, synced: true, first_list_ended: true }
+        WatchState { planned: PlannedWatch::Unwatched, spec, health, synced: true, first_list_ended: true }
     };
-    let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-    let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
+    let down = SyncHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    let both = vec![watch("a", SyncHealth::Up), watch("b", down)];
     let state = KindState { kind: kind.clone(), watches: both.into(), blocks: ClaimBlocks::default() };
     let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
     let exporter = ExporterFixture::ready(&ApiServer::default()).await.with_snapshot(snapshot);
@@ -463,6 +463,26 @@ async fn namespace_with_many_drifted_objects_leaves_room_for_others() {
     let families = parse(&exporter.metrics().await);
     // Each object has three series: the victim needs 15 of 60, and the tenant gets the rest.
     assert_eq!([drifted_in(&families, "victim"), drifted_in(&families, "tenant")], [5, 15]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_has_at_most_the_series_of_its_limit() {
+    let api = ApiServer::default();
+    for (namespace, name) in [("tenant", "a"), ("tenant", "b"), ("tenant", "c"), ("victim", "a")] {
+        let mut object = edited(deployment(name), 1);
+        object["metadata"]["namespace"] = namespace.into();
+        api.put("deployments", object);
+    }
+    let namespace = NamespaceLimits { series: 6, ..NamespaceLimits::default() };
+    let limits = Limits { namespace, ..Limits::default() };
+    let exporter = ExporterFixture::ready_with(&api, Settings { limits, ..Settings::default() }).await;
+    let families = parse(&exporter.metrics().await);
+    assert_eq!([drifted_in(&families, "victim"), drifted_in(&families, "tenant")], [1, 2]);
+    assert!(
+        (families["drift_series_dropped"][0].1 - 3.0).abs() < 0.5,
+        "{:?}",
+        families["drift_series_dropped"]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drift_exporter::{
     config::Settings,
     types::{
-        DownReason, Kind, KindName, NameSet, Scope, Selector, ServedKind, ServedKinds, WantedKind, Watch,
-        WatchHealth, WatchIds, WatchPlan, WatchSpec,
+        DownReason, Kind, KindName, NameSet, Scope, Selector, ServedKind, ServedKinds, SyncHealth,
+        WantedKind, Watch, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{Discovery, plan},
 };
@@ -92,7 +92,7 @@ fn check_unwatched(wanted: &[&str], streams: &[&str], kind: &str, reason: DownRe
     assert_eq!(describe_streams(&plan), streams);
     let [unwatched] = &*plan.unwatched else { panic!("{:?}", plan.unwatched) };
     assert_eq!(unwatched.spec.kind.to_string(), kind);
-    let WatchHealth::Down { reason: actual, message } = &unwatched.health else { panic!("{unwatched:?}") };
+    let SyncHealth::Down { reason: actual, message } = &unwatched.health else { panic!("{unwatched:?}") };
     assert!(*actual == reason && message.contains(message_part), "{unwatched:?}");
     assert!(!unwatched.spec.covers("shop") && !unwatched.spec.covers(""));
 }
@@ -216,7 +216,7 @@ fn built_in_kinds_do_not_wait_for_discovery() {
         &mut WatchIds::default(),
     );
     assert_eq!(describe_streams(&plan), ["apps/v1 Deployment"]);
-    assert_eq!(plan.unwatched[0].health, WatchHealth::Starting);
+    assert_eq!(plan.unwatched[0].health, SyncHealth::Starting);
 }
 
 #[test]

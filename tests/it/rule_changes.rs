@@ -151,6 +151,21 @@ fn tick_only_expires_rules() {
 }
 
 #[test]
+fn clock_that_goes_back_restores_rules_and_leaves_no_onset_in_the_future() {
+    let mut fixture = EngineFixture::with_hashes();
+    fixture.set_rules(
+        "[{name: ignore, match: {fields: [hash]}, effect: ignore, expires: '1970-01-01T00:30:00Z'}]",
+    );
+    fixture.set_time(2_000).observe_hash("web", mismatch("a", 1_950), "");
+    assert_eq!((fixture.web_verdict(), fixture.web_onset()), (VerdictKind::Drifted, 1_950));
+    assert!(fixture.set_time(1_900).tick());
+    assert_eq!((fixture.web_onset(), fixture.web_verdict()), (1_900, VerdictKind::Drifted));
+    assert!(fixture.set_time(1_700).tick());
+    assert_eq!(fixture.web_verdict(), VerdictKind::Ignored, "the rule has not expired yet");
+    assert!(!fixture.tick());
+}
+
+#[test]
 fn rules_without_effect_keep_block_version() {
     let mut fixture = EngineFixture::with_hashes();
     fixture.observe_hash("web", mismatch("a", 900), "").set_rules("[]");

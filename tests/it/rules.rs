@@ -4,7 +4,7 @@ use drift_exporter::{
     rules::{RatedObject, Rule, RuleConfig, RuleOrigin, RuleSet, RuleSpec, TeamRules, built_in_rules},
     types::{
         Actor, Advice, Difference, Expectation, FieldClass, FieldManager, FieldValue, Finding, Kind,
-        ObjectKey, Severity, Source, ValueDigest,
+        ObjectKey, RedactionKey, RuleInputs, Severity, Source, ValueDigest,
     },
 };
 use jiff::Timestamp;
@@ -56,7 +56,7 @@ pub(crate) fn rate_of(rules: &RuleSet, key: &ObjectKey, finding: Finding) -> Dif
         &RatedObject {
             key,
             labels: &labels,
-            muted_paths: None,
+            muted_paths: &[],
             source: Source::Annotation,
             autoscaled: false,
         },
@@ -74,10 +74,11 @@ fn ignore_annotation_may_have_commas_within_brackets() {
     let key = ObjectKey::new(Kind::deployment(), "shop", "web");
     let is_ignored = |muted_paths: &str, path: &str| {
         let finding = finding(path, FieldClass::Other, "kubectl-edit", "2", "5");
+        let inputs = RuleInputs { muted_paths: Some(muted_paths.into()), ..RuleInputs::default() };
         let object = RatedObject {
             key: &key,
             labels: &[],
-            muted_paths: Some(muted_paths),
+            muted_paths: &inputs.muted_patterns(),
             source: Source::Annotation,
             autoscaled: false,
         };
@@ -176,6 +177,21 @@ fn value_can_be_pinned_by_digest() {
 }
 
 #[test]
+fn redacted_value_matches_only_rules_that_make_drift_critical() {
+    let redacted = |plain: Finding| {
+        let actual = plain.actual.redacted(&RedactionKey::new([1; 32]));
+        Finding { actual, ..plain }
+    };
+    let service_type = finding("spec.type", FieldClass::Other, "kubectl-patch", "ClusterIP", "NodePort");
+    let service = |finding| rate_in(&RuleSet::built_in(), "shop", &Kind::service(), finding).severity;
+    assert_eq!(service(service_type.clone()), Severity::Critical);
+    assert_eq!(service(redacted(service_type)), Severity::Critical, "a sensitive mark lowers no severity");
+    let ignoring = rules("[{name: it, match: {values: [5]}, effect: ignore}]");
+    assert!(rate(&ignoring, replicas()).ignored_by.is_some());
+    assert!(rate(&ignoring, redacted(replicas())).ignored_by.is_none());
+}
+
+#[test]
 fn last_matching_rule_wins_per_effect() {
     let rules = rules(
         "- {name: a, effect: [{severity: critical}, expected]}
@@ -184,7 +200,8 @@ fn last_matching_rule_wins_per_effect() {
     );
     let difference = rate(&rules, replicas());
     assert_eq!((difference.severity, difference.expectation), (Severity::Info, Expectation::Expected));
-    assert_eq!(&difference.matched[difference.matched.len() - 2..], ["a".into(), "b".into()]);
+    let last_two = difference.matched[difference.matched.len() - 2..].iter().map(|rule| &**rule);
+    assert_eq!(last_two.collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]

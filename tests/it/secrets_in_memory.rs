@@ -57,7 +57,7 @@ fn release(secrets: &[Secret]) -> Secret {
     }
 }
 
-/// The memory of a process without pages that it never wrote.
+/// The memory of a process, without pages that the process never wrote.
 fn written_memory(pid: u32) -> Vec<u8> {
     let mut written = Vec::new();
     for page in memory_of(pid).iter().flat_map(|part| part.chunks(ZEROS.len())) {
@@ -68,14 +68,14 @@ fn written_memory(pid: u32) -> Vec<u8> {
     written
 }
 
-/// How many of the values are in memory, as they are or in base64.
+/// The number of values that are in memory, plain or in base64.
 fn found(memory: &[u8], values: &[String]) -> usize {
     let has = |form: &[u8]| memchr::memmem::find(memory, form).is_some();
     let is_found = |value: &&String| has(value.as_bytes()) || has(STANDARD.encode(value).as_bytes());
     values.iter().filter(is_found).count()
 }
 
-/// How many values of the first version, and of the second, stay in memory.
+/// The number of values of the first and of the second version that stay in memory.
 async fn left_in_memory(environment: &[(&str, &str)]) -> [usize; 2] {
     let values = || -> Vec<String> {
         let value = || iter::repeat_with(fastrand::alphanumeric).take(24).collect();

@@ -7,7 +7,7 @@ use drift_exporter::{
     event::Event,
     types::{
         Baseline, BaselineError, BaselineFault, DownReason, HashBaseline, Kind, LiveObject, Lock,
-        ResolutionCause, Source, UnknownReason, Unwatched, VerdictKind, WatchHealth, WatchPlan, WatchSpec,
+        ResolutionCause, Source, SyncHealth, UnknownReason, Unwatched, VerdictKind, WatchPlan, WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -58,7 +58,7 @@ fn first_comparison_in_sync_is_no_transition() {
     let mut fixture = EngineFixture::not_synced(config_maps(), &[Source::Terraform]);
     let one = Baseline { this_cluster: true, ..state("s", 1, &[A]) };
     fixture.set_baseline(one);
-    let health = WatchHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
+    let health = SyncHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
     fixture.engine.apply(Event::WatchHealth(fixture.stream.id, health));
     fixture.assert_unknown("a", UnknownReason::Unwatched);
     fixture.list(&[A]);
@@ -277,7 +277,7 @@ fn claims_wait_for_sync_and_forbidden_kind_is_unwatched() {
     assert!(fixture.engine.snapshot().kinds.is_empty());
     fixture.engine.apply(Event::WatchPlan(plan(vec![fixture.stream.clone()])));
     assert!(fixture.claims("a").is_empty());
-    let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    let health = SyncHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
     fixture.engine.apply(Event::WatchHealth(fixture.stream.id, health));
     fixture.assert_unknown("a", UnknownReason::Unwatched);
     fixture.list(&[A]);
@@ -345,7 +345,7 @@ fn version_change_keeps_the_object() {
 #[test]
 fn removed_kind_makes_claims_unknown() {
     let mut fixture = EngineFixture::new(&[state("s", 1, &[A])], &[A]);
-    let health = WatchHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
+    let health = SyncHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
     let nothing = Arc::new(WatchSpec::none(fixture.stream.spec.kind.clone()));
     let plan = WatchPlan { unwatched: vec![Unwatched { spec: nothing, health }], ..WatchPlan::default() };
     fixture.engine.apply(Event::WatchPlan(Arc::new(plan)));

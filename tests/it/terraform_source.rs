@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::{Settings, StateLocations},
     event::Event,
-    types::{BaselineFault, BaselineOrigin, DownReason, GroupKind, Scope, Source, WatchHealth},
+    types::{BaselineFault, BaselineOrigin, DownReason, GroupKind, Scope, Source, SyncHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -214,7 +214,7 @@ async fn forbidden_namespace_is_reported_and_others_continue() {
     let mut source = SourceFixture::start(&server, settings);
     assert_eq!(&*source.next_baseline().await.name, "terraform/default/shop");
     match source.next().await {
-        SourceEvent::Health(WatchHealth::Down { reason, message }) => {
+        SourceEvent::Health(SyncHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             for word in
                 ["list Secrets with label tfstate=true in namespace ops", "forbidden", "drift-exporter check"]
@@ -227,7 +227,7 @@ async fn forbidden_namespace_is_reported_and_others_continue() {
     put_state(&server, 8, &["a", "b"]);
     assert_eq!(source.next_baseline().await.objects.len(), 2);
     server.allow();
-    while !matches!(source.next().await, SourceEvent::Health(WatchHealth::Up)) {}
+    while !matches!(source.next().await, SourceEvent::Health(SyncHealth::Up)) {}
 }
 
 #[tokio::test(start_paused = true)]

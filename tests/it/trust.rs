@@ -1,7 +1,11 @@
-//! Which objects a baseline may speak for. A tenant may write Secrets, Leases and ConfigMaps in `tenant` and nowhere else; nothing of it
-//! hides, forges or discloses anything about other namespaces.
+//! The objects that a baseline has authority over. A tenant may write Secrets, Leases and ConfigMaps in `tenant` and nowhere else.
+//! None of these objects hides, forges or discloses anything about other namespaces.
 
-use std::time::Duration;
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use drift_exporter::{
     config::Settings,
@@ -81,7 +85,7 @@ fn put_release(api: &ApiServer, namespace: &str, revision: u64, status: &str, de
     let manifest: Vec<String> = declared.iter().map(Value::to_string).collect();
     let manifest = manifest.join("\n---\n");
     let mut stored = stored(namespace, revision, status, &release(namespace, revision, &manifest));
-    // A pending revision counts while it is young.
+    // A pending revision counts only for a limited time.
     stored["metadata"]["creationTimestamp"] = json!("2026-02-01T12:00:00Z");
     api.put("secrets", stored);
 }
@@ -162,7 +166,7 @@ async fn pending_release_of_a_tenant_hides_no_drift() {
         before.1
     );
 
-    // The release of the tenant sorts before that of the victim, declares the live value, and is being upgraded.
+    // The release of the tenant sorts before the release of the victim, declares the live value, and has a pending upgrade.
     tenant_release(&api, &[config_map("victim", "web", "edited")]);
     settle().await;
     put_release(&api, "tenant", 2, "pending-upgrade", &[config_map("victim", "web", "edited")]);
@@ -217,17 +221,17 @@ async fn forged_objects_are_never_missing() {
         .map(|claim| (claim["resourceName"].as_str().unwrap(), claim["verdict"].as_str().unwrap()))
         .collect();
     claims.sort_unstable();
-    assert_eq!(claims, [("other", "in_sync"), ("own", "missing")], "a tenant speaks for its own namespace");
+    assert_eq!(claims, [("other", "in_sync"), ("own", "missing")], "a tenant may declare its own objects");
     assert_eq!(series(&exporter, "kube-system").await, "");
 }
 
-/// The whole of metrics and API, without the figures that depend on the time that something took.
+/// All metrics and API responses, without values that depend on durations.
 async fn everything(exporter: &ExporterFixture) -> String {
     let page = exporter.metrics().await;
     let is_timed =
         |line: &&str| ["process_", "_seconds", "_bytes", "http_"].iter().any(|part| line.contains(part));
     let mut lines: Vec<&str> = page.lines().filter(|line| !is_timed(line)).collect();
-    // The order of some families is that of a hash map.
+    // Some metric families come from a hash map, in any order.
     lines.sort_unstable();
     let mut text = lines.join("\n");
     for path in [
@@ -306,7 +310,7 @@ async fn untrusted_differences_are_listed_and_counted_and_never_alert() {
     let page = exporter.get("/objects/configmap/victim/web").await.text();
     assert!(page.contains("Untrusted differences"), "{page}");
 
-    // The settings trust the namespace, and no longer.
+    // The settings trust the namespace, and then no longer trust it.
     let mut trusting = settings();
     trusting.trust(&TrustedNamespaces::new(["tenant"]));
     exporter.settings.replace(trusting);
@@ -345,17 +349,59 @@ async fn annotations_of_the_live_object_corroborate_its_release() {
     assert_eq!((&drifted["verdict"], &drifted["state"]), (&json!("drifted"), &json!("ops/web")));
     assert_eq!(drifted["declaredBy"].as_array().unwrap().len(), 1);
 
-    // Neither removed nor false annotations hide drift that a release was once known to declare.
+    // Removing or forging annotations does not hide drift of an object whose release was corroborated.
     for edited in [json!({}), annotations("nowhere")] {
         api.put("clusterroles", role("*", &edited));
         settle().await;
         assert_eq!(verdict(&exporter, Source::Helm, "reader").await.as_deref(), Some("drifted"), "{edited}");
     }
-    // An upgrade of the other release that takes the object over.
-    api.put("clusterroles", role("watch", &annotations("tenant")));
+    // The other release takes over the object with an upgrade. Both releases count as long as both declare the object.
+    api.put("clusterroles", role("*", &annotations("tenant")));
     settle().await;
     let adopted = claim(&exporter, Source::Helm, "reader").await.unwrap();
-    assert_eq!((&adopted["verdict"], &adopted["state"]), (&json!("drifted"), &json!("tenant/web")));
+    assert_eq!((&adopted["verdict"], &adopted["state"]), (&json!("drifted"), &json!("ops/web")));
+    assert_eq!(adopted["declaredBy"].as_array().unwrap().len(), 2);
+    put_release(&api, "ops", 1, "superseded", &[]);
+    put_release(&api, "ops", 2, "deployed", &[config_map("ops", "a", "b")]);
+    settle().await;
+    let moved = claim(&exporter, Source::Helm, "reader").await.unwrap();
+    assert_eq!((&moved["verdict"], &moved["state"]), (&json!("in_sync"), &json!("tenant/web")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_of_a_tenant_in_the_objects_namespace_hides_no_drift_of_another_release() {
+    let annotated = |value: &str, release: &str| {
+        let mut object = config_map("tenant", "agent", value);
+        object["metadata"]["annotations"] = annotations(release);
+        object
+    };
+    let api = api_server();
+    put_release(&api, "ops", 1, "deployed", &[config_map("tenant", "agent", "declared")]);
+    api.put("configmaps", annotated("declared", "ops"));
+    let exporter = start(&api).await;
+    assert_eq!(verdict(&exporter, Source::Helm, "agent").await.as_deref(), Some("in_sync"));
+    tenant_release(&api, &[config_map("tenant", "agent", "edited")]);
+    api.put("configmaps", annotated("edited", "tenant"));
+    settle().await;
+    let edited = claim(&exporter, Source::Helm, "agent").await.unwrap();
+    assert_eq!((&edited["verdict"], &edited["state"]), (&json!("drifted"), &json!("ops/web")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn corroborations_of_deleted_releases_do_not_survive_a_restart() {
+    let api = api_server();
+    put_release(&api, "ops", 1, "deployed", &[role("get", &json!({}))]);
+    api.put("clusterroles", role("get", &annotations("ops")));
+    let exporter = start(&api).await;
+    let history = exporter.snapshot().history.clone();
+    assert_eq!(history.corroborations.iter().count(), 1);
+    drop(exporter);
+    let same = restart(&api, history.clone()).await;
+    assert_eq!(same.snapshot().history.corroborations.iter().count(), 1);
+    drop(same);
+    api.delete("secrets", "ops", "sh.helm.release.v1.web.v1");
+    let pruned = restart(&api, history).await;
+    assert_eq!(pruned.snapshot().history.corroborations.iter().count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -378,7 +424,7 @@ async fn deleted_object_of_an_honest_chart_is_missing_also_after_a_restart() {
     let forgets = start(&api).await;
     assert_eq!(verdict(&forgets, Source::Helm, "reader").await, None, "without a history file");
 
-    // A release that declares the object no longer is forgotten.
+    // The corroboration ends when the release no longer declares the object.
     put_release(&api, "ops", 1, "superseded", &[]);
     put_release(&api, "ops", 2, "deployed", &[config_map("ops", "a", "b")]);
     settle().await;
@@ -411,6 +457,34 @@ fn untrusted_declaration_neither_replaces_nor_extends_a_trusted_one() {
         let claims = fixture.claims("web");
         assert_eq!((claims.len(), declared_by(&claims[0])), (1, vec!["own"]));
     }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn objects_that_two_baselines_declare_are_logged_only_in_part() {
+    let names: Vec<String> = (0..300).map(|at| format!("map{at}")).collect();
+    let maps: Vec<_> = names.iter().map(|name| (&**name, "u", "a")).collect();
+    let [first, second] = ["a", "b"].map(|name| Baseline { this_cluster: true, ..state(name, 1, &maps) });
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(subscriber, || EngineFixture::new(&[first, second], &[]));
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("Two baselines")).collect();
+    assert_eq!(lines.len(), 11, "{text}");
+    assert!(lines[10].contains("290"), "{}", lines[10]);
 }
 
 #[test]
@@ -484,7 +558,7 @@ async fn rules_and_annotations_of_tenants_and_expired_ones_hide_no_critical_drif
             "{name}: {lines}"
         );
     }
-    // A rule of the settings does hide it, until it expires.
+    // A rule in the settings hides it until the rule expires.
     let accepted = rules(
         "[{name: accepted, effect: ignore, owner: a, reason: b, expires: '2026-02-01T13:00:00Z'}]",
         Vec::new(),
@@ -505,7 +579,7 @@ fn named_tests() -> Vec<(String, String)> {
 #[test]
 fn tests_of_the_threat_model_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["src/sources", "tests/it", "tests/it/auth", "tests/cluster"];
+    let folders = ["src/engine", "src/sources", "tests/it", "tests/it/auth", "tests/cluster"];
     let named = named_tests();
     assert!(named.len() > 15, "{named:?}");
     for (module, name) in named {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drift_exporter::{
     event::Event,
     types::{
-        DownReason, Kind, NameSet, Scope, ServedKind, ServedKinds, Source, UnknownReason, VerdictKind,
-        WantedKind, Watch, WatchHealth, WatchIds, WatchPlan, WatchSpec,
+        DownReason, Kind, NameSet, Scope, ServedKind, ServedKinds, Source, SyncHealth, UnknownReason,
+        VerdictKind, WantedKind, Watch, WatchIds, WatchPlan, WatchSpec,
     },
     watch::{Discovery, plan},
 };
@@ -364,7 +364,7 @@ fn broken_watch_affects_only_its_objects() {
     let mut moved = moved();
     let (rest, other) = (moved.rest.clone(), moved.other.clone());
     moved.list(&rest, &[B]);
-    let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    let health = SyncHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
     moved.fixture.engine.apply(Event::WatchHealth(other.id, health));
     let state = moved.fixture.engine.snapshot().kinds[0].clone();
     let shown = |name: &str| state.reported_verdict(&state.blocks.get("shop", name)[0]);

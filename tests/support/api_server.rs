@@ -32,7 +32,7 @@ pub enum ServerFault {
     WatchErrorEvent(u16),
     /// Every watch fails with this HTTP status; lists succeed.
     WatchHttpError(u16),
-    /// Complete lists take this long.
+    /// The delay of complete lists.
     SlowList(Duration),
     /// Watches open at once and send their backlog after this time.
     SlowBacklog(Duration),
@@ -92,7 +92,7 @@ struct Inner {
     requests: Vec<ApiRequest>,
 }
 
-/// The data of the server at one time.
+/// A copy of the data of the server.
 pub struct Backup {
     version: u64,
     objects: BTreeMap<(String, String, String), Value>,
@@ -278,7 +278,7 @@ impl ApiServer {
         Backup { version: inner.version, objects: inner.objects.clone() }
     }
 
-    /// Goes back to a backup, as etcd does when it is restored. Open watches stay open.
+    /// Restores a backup, as etcd does. Open watches stay open.
     pub fn restore(&self, backup: &Backup) {
         let mut inner = self.0.lock().unwrap();
         (inner.version, inner.objects) = (backup.version, backup.objects.clone());
@@ -452,7 +452,7 @@ impl ApiServer {
         }
         inner.watches.push(Watch { request: request.clone(), sender: sender.clone() });
         drop(inner);
-        // Like a real server, send a bookmark of a newer version and close the watch after its time-out.
+        // Like a real server, send a bookmark with a newer version, and close the watch after its timeout.
         let server = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(request.timeout).await;
@@ -495,7 +495,7 @@ impl Inner {
         let event = LogEvent { plural: plural.to_owned(), version: self.version, event_type, object };
         let mut watches = std::mem::take(&mut self.watches);
         watches.retain(|Watch { request, sender }| {
-            // A real server holds back what a client of a newer version has seen already.
+            // A real server does not send events up to the version of the client.
             event.version <= request.resource_version
                 || !request.selects(plural, &event.object)
                 || sender.unbounded_send(Ok(self.line(request, &event))).is_ok()
@@ -551,7 +551,7 @@ impl ApiRequest {
         }
     }
 
-    /// Whether the client only asks for the newest resource version.
+    /// Whether the client only requests the newest resource version.
     pub fn is_probe(&self) -> bool {
         self.url.ends_with("&limit=1")
     }

@@ -12,7 +12,7 @@ use drift_exporter::{
     sources::terraform::decode,
     types::{
         Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveDocument, LiveObject,
-        ObjectKey, RedactionKey, RedactionPolicy, Source, UnknownReason, VerdictKind, Watch, WatchHealth,
+        ObjectKey, RedactionKey, RedactionPolicy, Source, SyncHealth, UnknownReason, VerdictKind, Watch,
         WatchIds, WatchPlan, WatchSpec,
     },
 };
@@ -110,7 +110,7 @@ impl EngineFixture {
         for baseline in baselines {
             fixture.set_baseline(baseline.clone());
         }
-        fixture.engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up));
+        fixture.engine.apply(Event::SourceHealth(Source::Terraform, SyncHealth::Up));
         fixture.list(maps);
         fixture
     }

@@ -16,7 +16,7 @@ pub fn memory_of(pid: u32) -> Vec<Vec<u8>> {
         let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
         let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
         let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
-        // Some pages are not readable, and some are unmapped in the meantime.
+        // Some pages are not readable, and some may be unmapped by now.
         for (page, at) in bytes.chunks_mut(PAGE).zip((from..).step_by(PAGE)) {
             let _ = memory.read_exact_at(page, at);
         }

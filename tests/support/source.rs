@@ -6,7 +6,7 @@ use drift_exporter::{
     config::{RuntimeConfig, Settings},
     event::Event,
     sources::{DecodeSlots, KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
-    types::{Baseline, Clock, RedactionKey, WatchHealth, WatchMode},
+    types::{Baseline, Clock, RedactionKey, SyncHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
@@ -34,7 +34,7 @@ pub struct SourceFixture {
 pub enum SourceEvent {
     Baseline(Arc<Baseline>),
     Removed(String),
-    Health(WatchHealth),
+    Health(SyncHealth),
 }
 
 impl SourceFixture {
@@ -113,7 +113,7 @@ impl SourceFixture {
 
     pub async fn expect_up(&mut self) {
         match self.next().await {
-            SourceEvent::Health(WatchHealth::Up) => {}
+            SourceEvent::Health(SyncHealth::Up) => {}
             other => panic!("{other:?}"),
         }
     }

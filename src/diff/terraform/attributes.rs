@@ -77,7 +77,7 @@ fn compare_scalars(attribute: &Attribute, state: &Node, live: &Node, reporter: &
     }
 }
 
-/// States have texts for some numbers and booleans. The live object has the type of the field.
+/// A state stores some numbers and booleans as strings. The live object has the type of the field.
 fn with_type_of(live: &Node, declared: FieldValue) -> FieldValue {
     let is_typed = |text: &str| {
         let parsed = serde_json::from_str(text).ok();

@@ -16,8 +16,9 @@ use crate::{
 /// The field managers of the provider. A field that they own was declared, or defaulted with a declaration.
 pub(in crate::diff) const TERRAFORM_MANAGERS: &[&str] = &["HashiCorp", "Terraform"];
 
-/// The member of attributes that records absent ones: a tree of attributes whose leaves are `true`. No attribute has this name.
-pub(super) const ABSENT: &str = "(absent)";
+/// The member of attributes that records absent ones, in published baselines too: a tree of attributes whose leaves are `true`. No
+/// attribute has this name. [`AbsentAttributes`] reads it.
+const ABSENT: &str = "(absent)";
 
 /// The member of that tree that marks a state of a provider before 2.0, which reads some attributes differently.
 const BEFORE_V2: &str = "(first)";
@@ -63,14 +64,37 @@ pub fn record_unset_fields(value: &mut Node) {
     }
 }
 
-/// Whether an attribute is absent, by the record of its block.
-pub(super) fn is_absent(absent: &Node, attribute: &str) -> bool {
-    absent[attribute] == Node::Bool(true)
-}
+/// The attributes that a block does not have, as [`record_absent_attributes`] recorded them.
+#[derive(Clone, Copy)]
+pub(super) struct AbsentAttributes<'a>(&'a Node);
 
-/// Whether a provider before 2.0 wrote the state.
-pub(super) fn is_before_v2(absent: &Node) -> bool {
-    is_absent(absent, BEFORE_V2)
+impl<'a> AbsentAttributes<'a> {
+    /// Those of a resource; none if nothing is recorded.
+    pub(super) fn of(state: &'a Node) -> Self {
+        Self(&state[ABSENT])
+    }
+
+    pub(super) fn none() -> Self {
+        Self(&Node::Null)
+    }
+
+    /// Those of the block in this attribute.
+    pub(super) fn in_block(self, attribute: &str) -> Self {
+        Self(&self.0[attribute])
+    }
+
+    pub(super) fn has(self, attribute: &str) -> bool {
+        self.0[attribute] == Node::Bool(true)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a provider before 2.0 wrote the state.
+    pub(super) fn is_before_v2(self) -> bool {
+        self.has(BEFORE_V2)
+    }
 }
 
 fn collect_absent(table: &ProviderTable, block: usize, members: &Members, absent: &mut Members) {
@@ -98,11 +122,11 @@ pub(super) fn blind_fields(
     table: &ProviderTable,
     block: usize,
     live: &Node,
-    absent: &Node,
+    absent: AbsentAttributes<'_>,
     owners: &FieldOwners<'_>,
     key: &RedactionKey,
 ) -> Vec<FieldPath> {
-    let is_before_v2 = is_before_v2(absent);
+    let is_before_v2 = absent.is_before_v2();
     let mut walk = BlindFieldWalk { table, owners, key, is_before_v2, path: Vec::new(), found: Vec::new() };
     walk.block(block, live, absent);
     walk.found
@@ -118,13 +142,12 @@ struct BlindFieldWalk<'a> {
 }
 
 impl BlindFieldWalk<'_> {
-    fn block(&mut self, block: usize, live: &Node, absent: &Node) {
+    fn block(&mut self, block: usize, live: &Node, absent: AbsentAttributes<'_>) {
         let table = self.table;
         let block = table.block(block);
         let is_before_v2 = self.is_before_v2;
-        let is_unread = |attribute: &Attribute| {
-            is_absent(absent, attribute.name) || is_before_v2 && attribute.is("later")
-        };
+        let is_unread =
+            |attribute: &Attribute| absent.has(attribute.name) || is_before_v2 && attribute.is("later");
         let unread = block.attributes.iter().filter(|attribute| is_unread(attribute));
         for name in block.unread.iter().copied().chain(unread.map(|attribute| attribute.field)) {
             if self.is_set(&live[name]) {
@@ -137,7 +160,7 @@ impl BlindFieldWalk<'_> {
             }
         }
         for attribute in block.attributes.iter().filter(|attribute| !is_unread(attribute)) {
-            let absent = &absent[attribute.name];
+            let absent = absent.in_block(attribute.name);
             if let (AttributeType::Block(block), true) = (attribute.value_type, attribute.is("inline")) {
                 self.block(block, live, absent);
                 continue;
@@ -181,7 +204,7 @@ fn element_step(keys: &[&str], at: usize, element: &Node) -> Step {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{ABSENT, Node, is_before_v2, record_absent_attributes};
+    use super::{ABSENT, AbsentAttributes, Node, record_absent_attributes};
     use crate::diff::tree::node;
 
     fn absent(spec: &Value) -> Node {
@@ -212,7 +235,7 @@ mod tests {
         for (attribute, expected) in [("self_link", true), ("uid", false)] {
             let mut attributes = node!({"metadata": [{attribute: ""}]});
             record_absent_attributes("kubernetes_service", &mut attributes);
-            assert_eq!(is_before_v2(&attributes[ABSENT]), expected, "{attribute}");
+            assert_eq!(AbsentAttributes::of(&attributes).is_before_v2(), expected, "{attribute}");
         }
     }
 }

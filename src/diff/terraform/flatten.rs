@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{
-    blind::{ABSENT, is_absent, is_before_v2},
+    blind::AbsentAttributes,
     table::{Attribute, AttributeType, ProviderTable},
 };
 use crate::{
@@ -22,8 +22,9 @@ pub(super) fn flatten(
     state: &Node,
     key: &RedactionKey,
 ) -> Members {
-    let is_before_v2 = is_before_v2(&state[ABSENT]);
-    Flattener { table, state, is_before_v2, key }.block(block, live, Some(state), &state[ABSENT])
+    let absent = AbsentAttributes::of(state);
+    let is_before_v2 = absent.is_before_v2();
+    Flattener { table, state, is_before_v2, key }.block(block, live, Some(state), absent)
 }
 
 /// Flattens a single list element, independent of the state.
@@ -34,7 +35,7 @@ pub(super) fn flatten_element(
     key: &RedactionKey,
 ) -> Members {
     let flattener = Flattener { table, state: &Node::Null, is_before_v2: false, key };
-    flattener.block(block, live, None, &Node::Null)
+    flattener.block(block, live, None, AbsentAttributes::none())
 }
 
 struct Flattener<'a> {
@@ -46,14 +47,20 @@ struct Flattener<'a> {
 }
 
 impl Flattener<'_> {
-    fn block(&self, block: usize, live: &Node, state: Option<&Node>, absent: &Node) -> Members {
+    fn block(
+        &self,
+        block: usize,
+        live: &Node,
+        state: Option<&Node>,
+        absent: AbsentAttributes<'_>,
+    ) -> Members {
         let mut attributes = Members::new();
         let is_read = |attribute: &&Attribute| {
-            !(is_absent(absent, attribute.name) || self.is_before_v2 && attribute.is("later"))
+            !(absent.has(attribute.name) || self.is_before_v2 && attribute.is("later"))
         };
         for attribute in self.table.block(block).attributes.iter().filter(is_read) {
             let state = state.and_then(|state| state.get(attribute.name));
-            if let Some(value) = self.attribute(attribute, live, state, &absent[attribute.name]) {
+            if let Some(value) = self.attribute(attribute, live, state, absent.in_block(attribute.name)) {
                 attributes.insert(attribute.name.to_owned(), value);
             }
         }
@@ -65,7 +72,7 @@ impl Flattener<'_> {
         attribute: &Attribute,
         object: &Node,
         state: Option<&Node>,
-        absent: &Node,
+        absent: AbsentAttributes<'_>,
     ) -> Option<Node> {
         let live = if attribute.is("inline") { Some(object) } else { object.get(attribute.field) };
         let live = live.filter(|value| !value.is_null());
@@ -122,7 +129,8 @@ impl Flattener<'_> {
             }
         };
         let is_in_state = || state.and_then(Node::as_array).into_iter().flatten().any(is_added);
-        attribute.is("added") && !is_zero(self.state.get(ABSENT)) && is_added(element) && !is_in_state()
+        let lacks_attributes = !AbsentAttributes::of(self.state).is_empty();
+        attribute.is("added") && lacks_attributes && is_added(element) && !is_in_state()
     }
 
     fn single_block(
@@ -131,7 +139,7 @@ impl Flattener<'_> {
         block: usize,
         live: Option<&Node>,
         state: Option<&Node>,
-        absent: &Node,
+        absent: AbsentAttributes<'_>,
     ) -> Option<Node> {
         let empty = Node::Object(Members::new());
         let live = match live {

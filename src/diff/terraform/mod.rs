@@ -11,12 +11,12 @@ mod sensitive;
 mod table;
 mod whole_object;
 
-use self::table::ProviderTable;
+use self::{blind::AbsentAttributes, table::ProviderTable};
 pub(super) use self::{blind::TERRAFORM_MANAGERS, parts::compare_parts, whole_object::compare_whole_object};
 pub use self::{
     blind::{record_absent_attributes, record_unset_fields},
     sensitive::sensitive_fields,
-    table::{PART_TYPES, gvk_of, sensitive_attributes},
+    table::{PART_TYPES, ResourceType, resource_type, sensitive_attributes},
 };
 pub use super::redaction::redact_field;
 use super::{ownership::FieldOwners, reporter::DiffReporter, tree::Node};
@@ -35,5 +35,5 @@ pub(super) fn compare_attributes<'a>(
     let block = resource_type.block;
     let flattened = flatten::flatten(table, block, live, state, &declared.key);
     attributes::compare_blocks(table, block, state.as_object(), Some(&flattened), reporter);
-    blind::blind_fields(table, block, live, &state[blind::ABSENT], owners, &declared.key)
+    blind::blind_fields(table, block, live, AbsentAttributes::of(state), owners, &declared.key)
 }

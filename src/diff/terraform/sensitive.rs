@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     diff::redaction::{REDACTED_IN_SECRETS, is_secret},
-    types::{DeclaredBody, DeclaredObject, is_within},
+    types::{DeclaredBody, DeclaredObject, WHOLE_OBJECT, is_within},
 };
 
 /// Attributes that identify an object. They are never redacted.
@@ -21,8 +21,8 @@ const IDENTITY: &[&str] = &[
     "metadata.uid",
 ];
 
-/// The sensitive fields of a live object by this declaration, without indices: `spec.template.spec.containers.env.value`. The
-/// empty path is the whole object.
+/// The sensitive fields of a live object by this declaration, without indices: `spec.template.spec.containers.env.value`, or
+/// [`WHOLE_OBJECT`].
 ///
 /// An attribute without a known field maps to the nearest block that has one.
 pub fn sensitive_fields(declared: &DeclaredObject) -> Vec<Box<str>> {
@@ -49,8 +49,8 @@ fn fields_of(declared: &DeclaredObject, path: &str) -> Vec<String> {
         return part_fields(declared, path);
     }
     match ProviderTable::get().resource_type(resource_type) {
-        Some(resource_type) => block_fields(resource_type.block, String::new(), path),
-        None => vec![String::new()],
+        Some(resource_type) => block_fields(resource_type.block, WHOLE_OBJECT.to_owned(), path),
+        None => vec![WHOLE_OBJECT.to_owned()],
     }
 }
 
@@ -103,5 +103,5 @@ fn part_fields(declared: &DeclaredObject, path: &str) -> Vec<String> {
 }
 
 fn join_path(outer: &str, name: &str) -> String {
-    if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") }
+    if outer == WHOLE_OBJECT { name.to_owned() } else { format!("{outer}.{name}") }
 }

@@ -23,11 +23,12 @@ pub(super) struct ProviderTable {
     blocks: Vec<Block>,
 }
 
+/// A resource type of Terraform, and the kind of its objects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ResourceType {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
+pub struct ResourceType {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
     pub(super) block: usize,
 }
 
@@ -176,10 +177,9 @@ fn parse_index(word: &str) -> usize {
     word.trim_start_matches('@').parse().expect("the derived table numbers its blocks")
 }
 
-/// Group, version and kind of the objects of a resource type; [`None`] for a type that is not in the table.
-pub fn gvk_of(resource_type: &str) -> Option<(&'static str, &'static str, &'static str)> {
-    let ResourceType { group, version, kind, .. } = ProviderTable::get().resource_type(resource_type)?;
-    Some((group, version, kind))
+/// [`None`] for a type that is not in the table.
+pub fn resource_type(name: &str) -> Option<ResourceType> {
+    ProviderTable::get().resource_type(name)
 }
 
 /// Attributes of a type that are always redacted, even if the state does not mark them as sensitive.

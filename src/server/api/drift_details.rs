@@ -83,6 +83,7 @@ fn difference_sentence(
     if class == FieldClass::Existence {
         return match &*actual {
             "" => "Object is missing".to_owned(),
+            more if expected.is_empty() => more.to_owned(),
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }

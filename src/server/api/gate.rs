@@ -21,7 +21,7 @@ use crate::{
         query::{ClaimRow, Filter},
     },
     types::{
-        Difference, Expectation, Kind, Severity, Source, UnknownReason, Verdict, VerdictKind, WatchHealth,
+        Difference, Expectation, Kind, Severity, Source, SyncHealth, UnknownReason, Verdict, VerdictKind,
     },
 };
 
@@ -249,10 +249,10 @@ impl GateReason {
     }
 }
 
-fn why_unhealthy(health: &WatchHealth) -> Option<&str> {
+fn why_unhealthy(health: &SyncHealth) -> Option<&str> {
     match health {
-        WatchHealth::Up => None,
-        WatchHealth::Starting => Some("it was not answered yet"),
-        WatchHealth::Down { message, .. } => Some(message),
+        SyncHealth::Up => None,
+        SyncHealth::Starting => Some("it was not answered yet"),
+        SyncHealth::Down { message, .. } => Some(message),
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     config::ConfigProblem,
     engine::{BaselineState, ClusterMatch, Snapshot, WatchState},
     server::{Exposed, auth::Caller},
-    types::{BaselineFault, DownReason, HealthState, Source, WatchHealth},
+    types::{BaselineFault, DownReason, HealthState, Source, SyncHealth},
 };
 
 /// Which settings are in use, how their last reading went, and how the streams fare.
@@ -265,11 +265,11 @@ impl<'a> StreamView<'a> {
 }
 
 impl<'a> HealthView<'a> {
-    fn new(health: &'a WatchHealth) -> Self {
+    fn new(health: &'a SyncHealth) -> Self {
         let (state, reason, message) = match health {
-            WatchHealth::Starting => (HealthState::Starting, None, None),
-            WatchHealth::Up => (HealthState::Up, None, None),
-            WatchHealth::Down { reason, message } => {
+            SyncHealth::Starting => (HealthState::Starting, None, None),
+            SyncHealth::Up => (HealthState::Up, None, None),
+            SyncHealth::Down { reason, message } => {
                 (HealthState::Down, Some(Word::Known(*reason)), Some(Cow::Borrowed(&**message)))
             }
         };

@@ -9,7 +9,6 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     fmt::{self, Display},
-    sync::Arc,
 };
 
 use jiff::Timestamp;
@@ -30,9 +29,9 @@ use crate::{
     },
     types::{
         Actor, Advice, BaselineFault, ClaimedObject, ClosedSet, Difference, Digest, Episode, Expectation,
-        FieldClass, FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, ObjectKey,
-        ObservedState, OnsetSource, Phase, ResolutionCause, Severity, Source, UnknownReason, ValueForm,
-        VerdictKind,
+        FieldClass, FieldPath, FieldValue, HashBaseline, Health, JobOutcome, KeyedDigest, MatchedBy,
+        ObjectKey, ObservedState, OnsetSource, Phase, ResolutionCause, Severity, Source, UnknownReason,
+        ValueForm, VerdictKind,
     },
 };
 
@@ -70,9 +69,9 @@ pub(crate) struct ResourceView<'a> {
     /// The name of the Secret that tells how to connect; never what is in it.
     connection_secret: Option<Cow<'a, str>>,
     #[serde(skip_deserializing)]
-    actual_spec: SpecView<'a>,
+    actual_spec: ComparedSpecView<'a>,
     #[serde(skip_deserializing)]
-    desired_spec: SpecView<'a>,
+    desired_spec: ComparedSpecView<'a>,
     /// How to read each value in `actualSpec`, by its path; empty if that has no fields.
     #[serde(skip_deserializing)]
     actual_forms: FormsView<'a>,
@@ -80,7 +79,7 @@ pub(crate) struct ResourceView<'a> {
     #[serde(skip_deserializing)]
     desired_forms: FormsView<'a>,
     pub(crate) drift_detected: bool,
-    /// A sentence for each difference. A string that reads like another value is quoted in it; a digest never is.
+    /// A sentence for each difference. It quotes a string that reads like another value, but never a digest.
     #[serde(skip_deserializing)]
     drift_details: Vec<String>,
     #[serde(skip_deserializing)]
@@ -115,12 +114,12 @@ pub(crate) struct ResourceView<'a> {
     pub(crate) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
     pub(crate) ignored: Vec<DifferenceView<'a>>,
-    /// Differences from baselines that may not speak for the object; the verdict is `untrusted` then. They never count.
+    /// Differences from baselines without authority over the object. They never count, and the verdict is `untrusted`.
     #[serde(default)]
     pub(crate) untrusted: Vec<DifferenceView<'a>>,
     /// Since when it drifts.
     pub(crate) onset: Option<Timestamp>,
-    /// How the onset is known; null if the difference that it comes from has ended.
+    /// The source of the onset; null if the difference that the onset comes from has ended.
     onset_source: Option<Word<OnsetSource>>,
     /// The class of tool that made the worst difference.
     pub(crate) actor: Option<Word<Actor>>,
@@ -206,11 +205,11 @@ pub(crate) struct DifferenceView<'a> {
     /// Since when it differs.
     #[schemars(with = "Timestamp")]
     pub(crate) onset: Option<Timestamp>,
-    /// How the onset is known: `field_manager` is exact, `observed` is when the exporter first saw the difference.
+    /// The source of the onset: `field_manager` is exact, `observed` is the time at which the exporter first saw the difference.
     #[schemars(with = "OnsetSource")]
     onset_source: Option<Word<OnsetSource>>,
     /// The rules that have something to say about it.
-    pub(crate) rules: AsStrings<'a, Arc<str>>,
+    pub(crate) rules: AsStrings<'a, MatchedBy>,
     /// The rule because of which it does not count.
     pub(crate) ignored_by: Option<Cow<'a, str>>,
 }
@@ -219,7 +218,7 @@ pub(crate) struct DifferenceView<'a> {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Spec")]
-enum SpecView<'a> {
+enum ComparedSpecView<'a> {
     /// Nothing is known, or nothing differs.
     #[default]
     Unknown,
@@ -380,7 +379,7 @@ fn phase(object: &ClaimedObject) -> &str {
 fn specs<'a>(
     entry: &'a ClaimEntry,
     differences: &[DifferenceView<'a>],
-) -> [(SpecView<'a>, FormsView<'a>); 2] {
+) -> [(ComparedSpecView<'a>, FormsView<'a>); 2] {
     let without_fields = |spec| (spec, FormsView::new());
     let observed_state = entry.object.controller_status().map(|record| &record.observed_state);
     match (entry.claim.source, observed_state) {
@@ -391,14 +390,14 @@ fn specs<'a>(
         }
         (Source::StatusHash, Some(ObservedState::Hash(hash))) => return hashes(hash).map(without_fields),
         (Source::StatusHash, Some(ObservedState::Generation { observed, current, .. })) => {
-            let observed =
-                observed.map_or(SpecView::Unknown, |generation| SpecView::Generation { generation });
-            return [observed, SpecView::Generation { generation: *current }].map(without_fields);
+            let observed = observed
+                .map_or(ComparedSpecView::Unknown, |generation| ComparedSpecView::Generation { generation });
+            return [observed, ComparedSpecView::Generation { generation: *current }].map(without_fields);
         }
         (_, _) => {}
     }
     if entry.claim.verdict.episode().is_none() {
-        return [SpecView::Unknown, SpecView::Unknown].map(without_fields);
+        return [ComparedSpecView::Unknown, ComparedSpecView::Unknown].map(without_fields);
     }
     let desired = differences.iter().map(|view| (&view.path, &view.expected, view.expected_form.as_ref()));
     let actual = differences.iter().map(|view| (&view.path, &view.actual, view.actual_form.as_ref()));
@@ -407,28 +406,28 @@ fn specs<'a>(
 
 fn fields<'a: 'v, 'v>(
     values: impl Iterator<Item = (&'v Cow<'a, str>, &'v Cow<'a, str>, Option<&'v Word<ValueForm>>)>,
-) -> (SpecView<'a>, FormsView<'a>) {
+) -> (ComparedSpecView<'a>, FormsView<'a>) {
     let (mut fields, mut forms) = (BTreeMap::new(), FormsView::new());
     for (path, text, form) in values {
         let form = form.and_then(Word::known).unwrap_or(ValueForm::Absent);
-        // A removed and an added element may have the same path; an absent value does not overwrite the other one.
+        // A removed and an added element may have the same path. Keep the value that exists.
         if form != ValueForm::Absent || !fields.contains_key(path) {
             fields.insert(path.clone(), text.clone());
             forms.insert(path.clone(), form);
         }
     }
-    (SpecView::Fields(fields), forms)
+    (ComparedSpecView::Fields(fields), forms)
 }
 
-fn hashes(hash: &HashBaseline) -> [SpecView<'_>; 2] {
+fn hashes(hash: &HashBaseline) -> [ComparedSpecView<'_>; 2] {
     let (desired, actual) = match hash {
         HashBaseline::Match(digest) => (digest, digest),
         HashBaseline::Mismatch(mismatch) => (&mismatch.expected, &mismatch.actual),
         HashBaseline::NotRequested | HashBaseline::Absent | HashBaseline::Unusable(_) => {
-            return [SpecView::Unknown, SpecView::Unknown];
+            return [ComparedSpecView::Unknown, ComparedSpecView::Unknown];
         }
     };
-    [desired, actual].map(|hash| SpecView::Hash { hash: AsString(hash) })
+    [desired, actual].map(|hash| ComparedSpecView::Hash { hash: AsString(hash) })
 }
 
 impl<'a> JobView<'a> {
@@ -509,7 +508,7 @@ fn read_value(form: Option<&Word<ValueForm>>, text: &str) -> FieldValue {
     }
 }
 
-/// Whether a text is JSON, other than a string or null, in the notation of the API. `1.10` and `[ 1 ]` are not.
+/// Whether a text is JSON other than a string or null, in the notation of the API. `1.10` and `[ 1 ]` are not in that notation.
 fn is_compact_json(text: &str) -> bool {
     use serde_json::Value;
     let json = serde_json::from_str(text).ok().filter(|json| !matches!(json, Value::String(_) | Value::Null));

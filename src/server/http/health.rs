@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use super::Exposed;
 use crate::{
     server::{api::Problem, auth::Caller},
-    types::WatchHealth,
+    types::SyncHealth,
 };
 
 /// The engine handles a tick every second; without one for this long, it hangs.
@@ -45,20 +45,20 @@ pub(super) async fn readyz(
     let snapshot = caller.snapshot().await;
     for (source, health) in &*snapshot.sources {
         let state = match health {
-            WatchHealth::Starting => "waiting for its baselines".to_owned(),
-            WatchHealth::Up => "loaded".to_owned(),
-            WatchHealth::Down { reason, message } => format!("not all of it ({reason}): {message}"),
+            SyncHealth::Starting => "waiting for its baselines".to_owned(),
+            SyncHealth::Up => "loaded".to_owned(),
+            SyncHealth::Down { reason, message } => format!("not all of it ({reason}): {message}"),
         };
         writeln!(body, "source {source}: {state}").expect("writing to a string cannot fail");
     }
     for watch in snapshot.watches() {
         let state = match (&watch.health, watch.synced) {
-            (WatchHealth::Starting, _) => "waiting for its first list".to_owned(),
-            (WatchHealth::Up, _) => "listed".to_owned(),
-            (WatchHealth::Down { reason, message }, true) => {
+            (SyncHealth::Starting, _) => "waiting for its first list".to_owned(),
+            (SyncHealth::Up, _) => "listed".to_owned(),
+            (SyncHealth::Down { reason, message }, true) => {
                 format!("listed, now down ({reason}): {message}")
             }
-            (WatchHealth::Down { reason, message }, false) => format!("not listed ({reason}): {message}"),
+            (SyncHealth::Down { reason, message }, false) => format!("not listed ({reason}): {message}"),
         };
         writeln!(body, "{}: {state}", watch.spec).expect("writing to a string cannot fail");
     }

@@ -17,7 +17,7 @@ use crate::{
         Metric,
         query::{LatestJobs, TerraformJobs},
     },
-    types::{Baseline, Kind, Source, UnknownReason, VerdictKind, WatchHealth},
+    types::{Baseline, Kind, Source, SyncHealth, UnknownReason, VerdictKind},
 };
 
 pub(super) type Family = (&'static Metric, String);
@@ -36,9 +36,10 @@ pub(super) fn families<'a>(
     families.extend([
         family(
             &SOURCE_UP,
-            snapshot.sources.iter().map(|(source, health)| {
-                ([("source", source.as_str())], u8::from(*health == WatchHealth::Up))
-            }),
+            snapshot
+                .sources
+                .iter()
+                .map(|(source, health)| ([("source", source.as_str())], u8::from(*health == SyncHealth::Up))),
         ),
         watches(snapshot),
         cache(snapshot),
@@ -152,7 +153,7 @@ fn watches(snapshot: &Snapshot) -> Family {
     // Watches of single objects in one namespace share a series, which is 1 if all of them are up.
     let mut all_up: BTreeMap<(&Kind, &str), bool> = BTreeMap::new();
     for watch in snapshot.watches() {
-        let up = watch.health == WatchHealth::Up;
+        let up = watch.health == SyncHealth::Up;
         all_up.entry((&watch.spec.kind, watch.spec.scope())).and_modify(|all| *all &= up).or_insert(up);
     }
     let samples = all_up.into_iter().map(|((kind, scope), up)| {
@@ -201,8 +202,9 @@ fn state_families(snapshot: &Snapshot) -> [Family; 5] {
 
 fn job_families(jobs: &TerraformJobs<'_>) -> [Family; 3] {
     let gauge = |metric, value: fn(&LatestJobs<'_>) -> Option<f64>| {
-        let samples = jobs.iter().filter_map(|(namespace, name, latest)| {
-            Some(([("namespace", namespace), ("name", name)], value(latest)?))
+        let samples = jobs.iter().filter_map(|(resource, latest)| {
+            let labels = [("namespace", resource.namespace), ("name", resource.name)];
+            Some((labels, value(latest)?))
         });
         family(metric, samples)
     };

@@ -1,4 +1,4 @@
-//! Divides the limit on series between namespaces, so that one namespace cannot take the room of others.
+//! Divides the limit on series between namespaces, so that one namespace cannot use the share of another.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn select(entries: &[&ClaimEntry], options: &MetricsOptions) -> Vec<S
     selections
 }
 
-/// Whether the claims of a namespace have more series than one namespace may have.
+/// Whether the claims of a namespace exceed the limit on series of one namespace.
 pub(super) fn exceeds_namespace_limit<'a>(
     entries: impl Iterator<Item = &'a ClaimEntry>,
     options: &MetricsOptions,
@@ -36,7 +36,7 @@ pub(super) fn exceeds_namespace_limit<'a>(
     used.values().any(|series| *series > options.max_namespace_series)
 }
 
-/// The series that are left for all namespaces, and for each.
+/// The remaining series of all namespaces, the limit of each namespace, and the series that each uses.
 struct Room<'a> {
     all: usize,
     each: usize,
@@ -55,7 +55,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// The claims that fit, if namespaces take turns with one claim each. A claim is a namespace and a number of series.
+/// The claims that fit if namespaces take turns, with one claim each. A claim is a namespace and a number of series.
 fn take_turns<'a>(claims: &[(&'a str, usize)], room: &mut Room<'a>) -> Vec<usize> {
     let mut waiting: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     // In reverse, because the last one is taken first.

@@ -70,7 +70,7 @@ struct ClaimSeries<'a> {
 impl<'a> ClaimSeries<'a> {
     fn of(entry: &'a ClaimEntry, options: &MetricsOptions) -> Self {
         let claim = &entry.claim;
-        // A claim of a baseline that may not speak for the object has no series.
+        // An untrusted claim has no series.
         let is_trusted = !matches!(claim.verdict, Verdict::Untrusted(_));
         let live = entry.object.live().filter(|_| options.health && is_trusted);
         Self {

@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct MetricsOptions {
     /// The limit on series of single objects; series of drifted objects come first.
     pub(super) max_series: usize,
-    /// The limit of series about the claims of one namespace.
+    /// The limit on series about the claims of one namespace.
     pub(super) max_namespace_series: usize,
     /// No series for objects that do not drift.
     pub(super) only_drifted: bool,

@@ -116,14 +116,14 @@ fn whole_value(value: &FieldValue) -> Markup {
     }
 }
 
-/// The lines of a value. No other value has the same ones: a string of several lines is indented below a `|`, as in YAML, and
-/// JSON is pretty-printed.
+/// The lines of a value. Different values have different lines: a string of several lines is indented below a `|`, as in YAML,
+/// and JSON is pretty-printed.
 fn value_lines(value: &FieldValue) -> Cow<'_, str> {
     match value {
         FieldValue::Text(text) if text.contains('\n') => {
             format!("|\n  {}", text.replace('\n', "\n  ")).into()
         }
-        // The words for an absent value and a digest.
+        // The page uses these words for an absent value and a digest.
         FieldValue::Text(text) if matches!(&**text, "|" | "not there") || text.starts_with("hidden …") => {
             format!("{text:?}").into()
         }

@@ -155,12 +155,17 @@ pub(super) fn reason_word(reason: UnknownReason) -> Cow<'static, str> {
     words.into()
 }
 
-pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {
-    match cause {
-        ResolutionCause::Reverted => "put back to what was declared",
-        ResolutionCause::Absorbed => "declared as it was",
-        ResolutionCause::Deleted => "object or baseline deleted",
-        ResolutionCause::Rule => "ignored by a rule",
+/// How an episode ended, after the name of the object. `to` is the verdict after it; none if the claim ended with it.
+pub(super) fn end_phrase(cause: ResolutionCause, to: Option<VerdictKind>) -> &'static str {
+    match (cause, to) {
+        (ResolutionCause::Reverted, _) => "is as declared again",
+        (ResolutionCause::Absorbed, Some(_)) => "is now declared as it is",
+        (ResolutionCause::Absorbed, None) => "is no longer declared",
+        (ResolutionCause::Deleted, Some(_)) => "lost its baseline",
+        (ResolutionCause::Deleted, None) => "was deleted, or lost its label or baseline",
+        (ResolutionCause::Rule, Some(VerdictKind::Untrusted)) => "is declared by untrusted baselines only",
+        (ResolutionCause::Rule, Some(_)) => "is now ignored by a rule",
+        (ResolutionCause::Rule, None) => "is no longer compared",
     }
 }
 

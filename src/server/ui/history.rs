@@ -6,13 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::format::{
-    ago, badge, by_tool, card_table, cause_phrase, duration, exact, field_paths, object_url, severity, since,
+    ago, badge, by_tool, card_table, duration, end_phrase, exact, field_paths, object_url, severity, since,
     tool, until_now, verdict_word,
 };
 use crate::{
     engine::{EpisodeChange, Transition},
     server::query::ClaimRow,
-    types::{Actor, Episode, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
+    types::{Actor, Episode, Severity, Source, UnknownReason, VerdictKind},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +49,7 @@ fn sentence(transition: &Transition, subject: Subject) -> Markup {
             ", changed by " (by_tool(episode.actor, episode.manager.as_deref())) "."
         },
         EpisodeChange::Ended(cause) => {
-            let (end, of_drift) = match cause {
-                ResolutionCause::Reverted => ("is as declared again", ""),
-                ResolutionCause::Absorbed => ("is now declared as it is", " of drift"),
-                ResolutionCause::Deleted if transition.to.is_none() => ("was deleted", " of drift"),
-                ResolutionCause::Deleted => ("lost its baseline", " of drift"),
-                ResolutionCause::Rule => ("is now ignored by a rule", ""),
-            };
-            html! { (object) " " (end) ", after " (lasted) (of_drift) "." }
+            html! { (object) " " (end_phrase(cause, transition.to)) ", after " (lasted) " of drift." }
         }
         EpisodeChange::Unchanged => verdict_sentence(transition, &object),
     }
@@ -105,7 +98,7 @@ fn episode_table(current: Option<&Episode>, history: &[&Transition], now: Timest
             &html! { (duration(transition.time.duration_since(episode.onset))) },
             (episode.actor, episode.manager.as_deref(), episode.severity),
             episode.paths.iter().map(|path| &**path),
-            cause_phrase(cause),
+            end_phrase(cause, transition.to),
         ))
     });
     let current = current.map(|episode| {

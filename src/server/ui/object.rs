@@ -191,7 +191,7 @@ fn headline(row: &ClaimRow<'_>, prefix: &str, now: Timestamp) -> Markup {
         }
         Verdict::InSync => html! { "It is as declared." },
         Verdict::Untrusted(_) => html! {
-            "Only baselines of other namespaces declare it, and the settings do not trust them. Nothing of it counts."
+            "Only baselines of other namespaces declare it, and the settings do not trust them. These differences do not count."
         },
         Verdict::Ignored(_) => html! { "It differs, and rules ignore all of it." },
         Verdict::InFlight(_) if claim.source == Source::StatusHash => {

@@ -19,7 +19,7 @@ use crate::{
         auth::Caller,
         query::{Filter, count_by_source},
     },
-    types::{Baseline, BaselineError, DownReason, Lock, Source, WatchHealth},
+    types::{Baseline, BaselineError, DownReason, Lock, Source, SyncHealth},
 };
 
 /// At most this many skipped resources of a baseline are listed.
@@ -75,7 +75,7 @@ pub(super) fn watch_banners(snapshot: &Snapshot) -> Markup {
             @for state in &snapshot.kinds {
                 @for watch in &*state.watches {
                     @match &watch.health {
-                        WatchHealth::Down { reason, message } => {
+                        SyncHealth::Down { reason, message } => {
                             @let objects = state.blocks.entries()
                                 .filter(|entry| watch.spec.delivers(&entry.key().namespace, &entry.key().name))
                                 .count();
@@ -90,10 +90,10 @@ pub(super) fn watch_banners(snapshot: &Snapshot) -> Markup {
                                 code { (message) }
                             }
                         }
-                        WatchHealth::Starting => {
+                        SyncHealth::Starting => {
                             div.banner.waiting { "Waiting for the first list of " strong { (watch.spec) } "." }
                         }
-                        WatchHealth::Up => {}
+                        SyncHealth::Up => {}
                     }
                 }
             }
@@ -117,15 +117,15 @@ pub(super) fn source_banners(snapshot: &Snapshot) -> Markup {
         div #state-trouble data-live {
             @for (source, health) in &*snapshot.sources {
                 @match health {
-                    WatchHealth::Down { message, .. } => {
+                    SyncHealth::Down { message, .. } => {
                         div.banner.down role="alert" {
                             strong { "Not all baselines of " (source) " can be found." } " " code { (message) }
                         }
                     }
-                    WatchHealth::Starting => {
+                    SyncHealth::Starting => {
                         div.banner.waiting { "Waiting for the baselines of " strong { (source) } "." }
                     }
-                    WatchHealth::Up => {}
+                    SyncHealth::Up => {}
                 }
             }
             @for BaselineState { baseline, .. } in snapshot.baselines.values() {
@@ -172,9 +172,9 @@ impl WatchCounts {
         let mut counts = Self::default();
         for watch in snapshot.watches() {
             match &watch.health {
-                WatchHealth::Up => counts.up += 1,
-                WatchHealth::Starting => counts.waiting += 1,
-                WatchHealth::Down { .. } => counts.down += 1,
+                SyncHealth::Up => counts.up += 1,
+                SyncHealth::Starting => counts.waiting += 1,
+                SyncHealth::Down { .. } => counts.down += 1,
             }
         }
         counts
@@ -183,9 +183,9 @@ impl WatchCounts {
 
 pub(super) fn watch_health(watch: &WatchState) -> Markup {
     match &watch.health {
-        WatchHealth::Up => html! { "up" },
-        WatchHealth::Starting => html! { "waiting for its first list" },
-        WatchHealth::Down { reason, message } => {
+        SyncHealth::Up => html! { "up" },
+        SyncHealth::Starting => html! { "waiting for its first list" },
+        SyncHealth::Down { reason, message } => {
             html! { strong { "down" } " (" (reason) "): " (message) }
         }
     }
@@ -239,9 +239,9 @@ fn source_description(source: Source) -> &'static str {
 fn source_health(source: Source, snapshot: &Snapshot) -> Markup {
     html! {
         @match snapshot.sources.get(&source) {
-            Some(WatchHealth::Up) => "found",
-            Some(WatchHealth::Starting) => "being looked for",
-            Some(WatchHealth::Down { reason, message }) => { strong.off { (reason) } span.detail { (message) } }
+            Some(SyncHealth::Up) => "found",
+            Some(SyncHealth::Starting) => "being looked for",
+            Some(SyncHealth::Down { reason, message }) => { strong.off { (reason) } span.detail { (message) } }
             None => "with the objects",
         }
     }

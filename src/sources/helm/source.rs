@@ -91,7 +91,8 @@ impl ReleaseId {
 
 /// All storage objects of Helm carry this label.
 fn query(driver: StorageDriver) -> ObjectQuery {
-    ObjectQuery { resource: driver.resource(), selector: Selector::equals("owner", "helm") }
+    let labels = ["name", "status", "version"].map(Into::into).into();
+    ObjectQuery { resource: driver.resource(), selector: Selector::equals("owner", "helm"), labels }
 }
 
 /// `release shop/web`

@@ -8,7 +8,6 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 
 use super::state::{StateReader, TerraformState};
 use crate::{
@@ -17,8 +16,9 @@ use crate::{
         driver::{DecodeSlots, ReadResult, read_blocking},
         file_system::visible_names,
         inflate::{InflateReader, ReadError},
+        metadata_watch::LockInfo,
     },
-    types::{Lock, shorten},
+    types::Lock,
 };
 
 /// Larger than any lock file of Terraform.
@@ -36,7 +36,7 @@ pub(super) struct StateFile {
 #[derive(Debug)]
 pub(super) struct LockFile {
     /// Empty if the file is not a lock of Terraform.
-    pub(super) info: Box<str>,
+    pub(super) info: LockInfo,
     pub(super) modified: Option<Timestamp>,
 }
 
@@ -92,7 +92,7 @@ fn read_lock_file(path: &Path) -> Option<LockFile> {
     let metadata = fs::metadata(&lock).ok()?;
     let is_valid = metadata.is_file() && metadata.len() < MAX_LOCK_SIZE;
     let info = is_valid.then(|| fs::read_to_string(&lock).ok()).flatten().unwrap_or_default();
-    Some(LockFile { info: info.into(), modified: FileVersion::new(&metadata).modified() })
+    Some(LockFile { info: LockInfo::parse(&info), modified: FileVersion::new(&metadata).modified() })
 }
 
 pub(super) async fn read_file(
@@ -115,26 +115,15 @@ fn decode_file(path: &Path, reader: &mut StateReader, limits: &BaselineLimits) -
     Ok(reader.read(text, limits)?.into_baseline(version.modified(), None))
 }
 
-/// Terraform's description of a lock.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct LockInfo {
-    operation: Box<str>,
-    who: Box<str>,
-    created: Box<str>,
-}
-
-/// Parses the description of a lock that was written at `last_write`. If it is invalid, the lock is not known to change objects.
-pub(super) fn parse_lock(info: &str, last_write: Option<Timestamp>, max_age: SignedDuration) -> Lock {
-    let LockInfo { operation, who, created } = serde_json::from_str(info).unwrap_or_default();
+/// The lock with a description that was written at `last_write`. If it is invalid, the lock is not known to change objects.
+pub(super) fn lock_of(info: &LockInfo, last_write: Option<Timestamp>, max_age: SignedDuration) -> Lock {
+    let LockInfo { operation, who, created } = info.clone();
     // The clock of the holder may be ahead.
-    let claimed: Option<Timestamp> = created.parse().ok();
     let created =
-        claimed.map(|claimed| last_write.map_or(claimed, |write| claimed.min(write))).or(last_write);
+        created.map(|claimed| last_write.map_or(claimed, |write| claimed.min(write))).or(last_write);
     let expires = created.and_then(|created: Timestamp| created.checked_add(max_age).ok());
     let in_flight_until = expires.filter(|_| changes_objects(&operation));
-    let operation = Some(shorten(&operation).into());
-    Lock { operation, who: shorten(&who).into(), created, in_flight_until }
+    Lock { operation: Some(operation), who, created, in_flight_until }
 }
 
 /// Whether an operation changes objects, and not only the state.
@@ -146,9 +135,10 @@ pub(super) fn changes_objects(operation: &str) -> bool {
 mod tests {
     use std::{fs, io, path::Path};
 
-    use jiff::SignedDuration;
+    use jiff::{SignedDuration, Timestamp};
 
-    use super::{find_state_files, parse_lock};
+    use super::{LockInfo, find_state_files, lock_of};
+    use crate::types::Lock;
 
     #[test]
     fn states_are_found_in_directories_and_workspaces_and_not_in_hidden_ones() {
@@ -205,7 +195,9 @@ mod tests {
         );
     }
 
-    const MAX_AGE: SignedDuration = SignedDuration::from_mins(30);
+    fn parse_lock(info: &str, last_write: Option<Timestamp>) -> Lock {
+        lock_of(&LockInfo::parse(info), last_write, SignedDuration::from_mins(30))
+    }
 
     #[test]
     fn only_an_apply_holds_until_it_expires() {
@@ -214,11 +206,11 @@ mod tests {
                 r#"{{"ID":"a","Operation":"{operation}","Info":"","Who":"ci@runner-7","Version":"1.11.4","Created":"2026-01-01T00:00:00.123456789Z","Path":""}}"#
             )
         };
-        let lock = parse_lock(&info("OperationTypeApply"), None, MAX_AGE);
+        let lock = parse_lock(&info("OperationTypeApply"), None);
         assert_eq!((&*lock.who, lock.operation.as_deref()), ("ci@runner-7", Some("OperationTypeApply")));
         assert_eq!(lock.in_flight_until, Some("2026-01-01T00:30:00.123456789Z".parse().unwrap()));
         for operation in ["OperationTypePlan", "init", "OperationTypeRefresh", ""] {
-            assert_eq!(parse_lock(&info(operation), None, MAX_AGE).in_flight_until, None, "{operation}");
+            assert_eq!(parse_lock(&info(operation), None).in_flight_until, None, "{operation}");
         }
     }
 
@@ -226,16 +218,13 @@ mod tests {
     fn creation_time_in_the_future_is_ignored() {
         let info = r#"{"Operation":"OperationTypeApply","Created":"2099-01-01T00:00:00Z"}"#;
         let last_write = "2026-01-01T00:00:00Z".parse().ok();
-        assert_eq!(
-            parse_lock(info, last_write, MAX_AGE).in_flight_until,
-            "2026-01-01T00:30:00Z".parse().ok()
-        );
+        assert_eq!(parse_lock(info, last_write).in_flight_until, "2026-01-01T00:30:00Z".parse().ok());
     }
 
     #[test]
     fn invalid_lock_info_has_no_holder() {
         for info in ["", "{", "[]", "7", r#"{"Operation":7}"#] {
-            let lock = parse_lock(info, None, MAX_AGE);
+            let lock = parse_lock(info, None);
             assert_eq!((&*lock.who, lock.in_flight_until), ("", None), "{info}");
         }
     }

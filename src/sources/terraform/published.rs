@@ -20,7 +20,7 @@ use crate::{
     config::BaselineLimits,
     diff::{
         Digests, Node, pack, redact_value,
-        terraform::{PART_TYPES, gvk_of},
+        terraform::{self, PART_TYPES},
         unpack,
     },
     sources::{
@@ -96,7 +96,7 @@ impl fmt::Debug for PublishedBaseline {
     }
 }
 
-/// Counts the objects and their values before they take memory.
+/// Counts the objects and their values before they are decoded.
 fn check_objects(text: &[u8], limits: &BaselineLimits) -> Result<(), ReadError> {
     const LAYOUT: ListLayout = ListLayout { list: "objects", members: &["skipped"], max_bytes: usize::MAX };
     let (mut budget, mut result) = (Budget::new(limits), Ok(()));
@@ -250,7 +250,7 @@ impl StoredObject {
         let Self { address, resource_type, object, uid, sensitive, body } = self;
         // A newer CLI may publish types that this exporter cannot compare.
         let is_supported = match &body {
-            DeclaredBody::Attributes(_) => gvk_of(&resource_type).is_some(),
+            DeclaredBody::Attributes(_) => terraform::resource_type(&resource_type).is_some(),
             DeclaredBody::Parts(_) => PART_TYPES.contains(&&*resource_type),
             DeclaredBody::Whole(_) | DeclaredBody::Subset(_) | DeclaredBody::Opaque(_) => true,
         };

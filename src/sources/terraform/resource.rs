@@ -8,7 +8,7 @@ use crate::{
         manifest::normalize,
         pack, redact_all, redact_binary_data, redact_last_applied, redact_secret,
         terraform::{
-            PART_TYPES, gvk_of, record_absent_attributes, record_unset_fields, redact_field,
+            self, PART_TYPES, ResourceType, record_absent_attributes, record_unset_fields, redact_field,
             sensitive_attributes,
         },
     },
@@ -38,7 +38,7 @@ pub(super) fn declared_object(
 ) -> Result<DeclaredObject, SkipReason> {
     let is_document = matches!(instance.resource_type, "kubernetes_manifest" | "kubectl_manifest");
     let is_partial = PART_TYPES.contains(&instance.resource_type);
-    if !is_document && !is_partial && gvk_of(instance.resource_type).is_none() {
+    if !is_document && !is_partial && terraform::resource_type(instance.resource_type).is_none() {
         return Err(SkipReason::UnknownType);
     }
     if !instance.attributes.is_object() {
@@ -178,7 +178,7 @@ fn prune(value: &mut Node) {
 
 /// Identifies the object of a resource; `None` if the state does not name it.
 fn object_of(resource_type: &str, attributes: &Node, identity: Option<&Node>) -> Option<ObjectRef> {
-    if let Some((group, version, kind)) = gvk_of(resource_type) {
+    if let Some(ResourceType { group, version, kind, .. }) = terraform::resource_type(resource_type) {
         return object_name(group, version, kind, attributes, identity);
     }
     match resource_type {

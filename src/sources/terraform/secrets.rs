@@ -1,6 +1,9 @@
 //! Reads states and published baselines from the Secrets that store them in chunks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -89,7 +92,7 @@ pub(super) async fn read_secrets(
     }
 }
 
-/// The Secrets of one state, and what reading them may cost.
+/// The Secrets of one state, and the limits on reading them.
 pub(super) struct SecretRequest {
     pub(super) client: Client,
     pub(super) namespace: Box<str>,
@@ -183,8 +186,27 @@ pub(super) fn decode_published(
     Ok(state.into_baseline(Some(published), Some(key)))
 }
 
+/// The bytes of the whole object: labels and annotations need memory too.
 fn stored_size(secret: &Secret) -> usize {
-    secret.data.iter().flat_map(BTreeMap::values).map(|value| value.0.len()).sum()
+    let mut size = ByteCount::default();
+    // A count does not fail.
+    let _ = serde_json::to_writer(&mut size, &secret.metadata);
+    size.0 + secret.data.iter().flatten().map(|(key, value)| key.len() + value.0.len()).sum::<usize>()
+}
+
+/// Counts bytes without a copy of the text.
+#[derive(Default)]
+struct ByteCount(usize);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn find_secret<'a>(secrets: &'a [Secret], name: &str) -> Option<&'a Secret> {
@@ -201,7 +223,17 @@ fn last_write_of(parts: &[Option<&Secret>]) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BaselineFault, group_chunks, join_chunks};
+    use k8s_openapi::{ByteString, api::core::v1::Secret};
+
+    use super::{BaselineFault, group_chunks, join_chunks, stored_size};
+
+    #[test]
+    fn annotations_count_as_stored_bytes() {
+        let mut secret = Secret::default();
+        secret.metadata.annotations = Some([("note".to_owned(), "x".repeat(250 << 10))].into());
+        secret.data = Some([("tfstate".to_owned(), ByteString(vec![0; 1000]))].into());
+        assert!((251_000..260_000).contains(&stored_size(&secret)), "{}", stored_size(&secret));
+    }
 
     #[test]
     fn chunks_are_grouped_by_base_name_and_ordered_by_index() {

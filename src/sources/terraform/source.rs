@@ -2,12 +2,7 @@
 //!
 //! Secrets are watched by their metadata. When one of a state changes, all its Secrets are listed and decoded.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, io,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, io, path::PathBuf, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use kube::Client;
@@ -15,7 +10,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
-    files::{LockFile, StateFile, changes_objects, find_state_files, parse_lock, read_file},
+    files::{LockFile, StateFile, changes_objects, find_state_files, lock_of, read_file},
     secrets::{SecretRequest, chunk_of, decode_published, decode_state, group_chunks, read_secrets},
     state::StateReader,
 };
@@ -26,11 +21,13 @@ use crate::{
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{Authority, BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
+    types::{Authority, BaselineFault, BaselineOrigin, Clock, Lock, NamespacedName, Scope, Selector, Source},
 };
 
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
 const WRITE_TIME: Duration = Duration::from_secs(5);
+/// The labels that tell states of Terraform's Kubernetes backend apart.
+const STATE_LABELS: [&str; 2] = ["tfstateSecretSuffix", "tfstateWorkspace"];
 
 /// Publishes all states and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext) {
@@ -55,16 +52,10 @@ struct StateSettings {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StateLocation {
     /// Secrets of Terraform's Kubernetes backend.
-    Backend(SecretName),
+    Backend(NamespacedName),
     /// Secrets that `drift-exporter baseline` created.
-    Published(SecretName),
+    Published(NamespacedName),
     File(PathBuf),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct SecretName {
-    namespace: Box<str>,
-    name: Box<str>,
 }
 
 /// What the source tracks about one state.
@@ -135,12 +126,6 @@ impl StateLocation {
             }
             Self::File(path) => [path.display().to_string(), path.display().to_string()],
         }
-    }
-}
-
-impl fmt::Display for SecretName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.namespace, self.name)
     }
 }
 
@@ -263,7 +248,7 @@ impl BaselineSource for TerraformSource {
                 }
             }
             let lock = lock.map_or(ObservedLock::Free, |LockFile { info, modified }| {
-                ObservedLock::Held(parse_lock(&info, modified, self.settings.locations.lock_max_age))
+                ObservedLock::Held(lock_of(&info, modified, self.settings.locations.lock_max_age))
             });
             if observe_lock(tracked, lock) || !is_readable {
                 publisher.publish(&location);
@@ -282,7 +267,7 @@ impl BaselineSource for TerraformSource {
         match (location.clone(), &tracked.state.version) {
             (StateLocation::File(path), _) => read_file(path, reader, slots, limits).boxed(),
             (StateLocation::Backend(secret), Some(StateVersion::Secrets(group))) => {
-                let selector = group.selector(&state_query(), &["tfstateSecretSuffix", "tfstateWorkspace"]);
+                let selector = group.selector(&state_query(), &STATE_LABELS);
                 let namespace = secret.namespace;
                 let request = SecretRequest { client, namespace, selector, slots, limits };
                 read_secrets(request, reader, move |secrets, reader, limits| {
@@ -350,7 +335,8 @@ impl BaselineSource for TerraformSource {
 impl TerraformSource {
     fn published_query(&self) -> ObjectQuery {
         let selector = Selector::equals(&format!("{}/baseline", self.settings.prefix), "true");
-        ObjectQuery { resource: StorageResource::Secrets, selector }
+        let labels = vec![format!("{}/baseline-name", self.settings.prefix).into()];
+        ObjectQuery { resource: StorageResource::Secrets, selector, labels }
     }
 
     fn find_secret_groups(
@@ -361,19 +347,18 @@ impl TerraformSource {
         let mut groups = BTreeMap::new();
         for is_published in [false, true] {
             let query = if is_published { self.published_query() } else { state_query() };
-            let mut namespaces: BTreeMap<&str, Vec<&ObjectMetadata>> = BTreeMap::new();
+            let mut namespaces: BTreeMap<&str, BTreeMap<&str, &ObjectMetadata>> = BTreeMap::new();
             for object in cache.objects(&query) {
                 if changed.contains(&object.namespace) && self.settings.locations.scope.has(&object.namespace)
                 {
-                    namespaces.entry(&object.namespace).or_default().push(object);
+                    namespaces.entry(&object.namespace).or_default().insert(&object.name, object);
                 }
             }
             for (namespace, objects) in namespaces {
-                for chunks in group_chunks(objects.iter().map(|object| &*object.name)) {
-                    let names: BTreeSet<&str> = chunks.parts.iter().flatten().map(|name| &**name).collect();
-                    let members = objects.iter().filter(|object| names.contains(&*object.name));
+                for chunks in group_chunks(objects.keys().copied()) {
+                    let members = chunks.parts.iter().flatten().filter_map(|name| objects.get(&**name));
                     let group = SecretGroup::new(&members.copied().collect::<Vec<_>>());
-                    let secret = SecretName { namespace: namespace.into(), name: chunks.name };
+                    let secret = NamespacedName { namespace: namespace.into(), name: chunks.name };
                     if !is_published {
                         groups.insert(StateLocation::Backend(secret), group);
                     } else if chunk_of(&secret.name).is_none() {
@@ -387,7 +372,7 @@ impl TerraformSource {
     }
 
     fn find_lock(&self, cache: &MetadataCache, location: &StateLocation) -> ObservedLock {
-        let StateLocation::Backend(SecretName { namespace, name }) = location else {
+        let StateLocation::Backend(NamespacedName { namespace, name }) = location else {
             return ObservedLock::Unknown;
         };
         if !cache.has_listed(&lock_query(), namespace) {
@@ -396,7 +381,7 @@ impl TerraformSource {
         let lease = cache.get(&lock_query(), namespace, &format!("lock-{name}"));
         let held = lease.and_then(|lease| Some((lease.lock_info.as_ref()?, lease.last_write)));
         held.map_or(ObservedLock::Free, |(info, since)| {
-            ObservedLock::Held(parse_lock(info, since, self.settings.locations.lock_max_age))
+            ObservedLock::Held(lock_of(info, since, self.settings.locations.lock_max_age))
         })
     }
 }
@@ -417,7 +402,8 @@ impl SecretGroup {
 }
 
 fn state_query() -> ObjectQuery {
-    ObjectQuery { resource: StorageResource::Secrets, selector: Selector::equals("tfstate", "true") }
+    let labels = STATE_LABELS.map(Into::into).into();
+    ObjectQuery { resource: StorageResource::Secrets, selector: Selector::equals("tfstate", "true"), labels }
 }
 
 fn lock_query() -> ObjectQuery {

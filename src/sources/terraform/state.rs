@@ -262,7 +262,7 @@ impl StateDecoder<'_> {
     }
 }
 
-/// Visits the elements of a JSON array while it is parsed, until the function returns `false`.
+/// Visits the elements of a JSON array during parsing, until the function returns `false`.
 struct EachElement<F>(F);
 
 impl<'de, F: FnMut(&'de RawValue) -> bool> Visitor<'de> for EachElement<F> {

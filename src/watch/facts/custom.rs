@@ -7,7 +7,7 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::{Condition, Conditions, HealthStatus, Lenient, ObjectParts, is_stale, parse};
+use super::{Condition, Conditions, FactParts, HealthStatus, Lenient, is_stale, parse};
 use crate::{
     diff::Text,
     types::{Health, ObjectFacts},
@@ -70,7 +70,7 @@ struct NameReference<'a> {
     name: Lenient<Text<'a>>,
 }
 
-pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn custom_resource_facts(parts: FactParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct Spec<'a> {

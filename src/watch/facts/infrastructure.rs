@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Conditions, HealthStatus, ObjectParts, parse, workloads::sum_units};
+use super::{Conditions, FactParts, HealthStatus, parse, workloads::sum_units};
 use crate::{
     diff::{JsonPart, ServiceView, Text},
     types::{Health, LabelSet, ObjectFacts, Phase},
 };
 
-pub(super) fn service_facts(spec: &ServiceView<'_>, parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn service_facts(spec: &ServiceView<'_>, parts: FactParts<'_>) -> ObjectFacts {
     let address = load_balancer_address(parts.status);
     let has_load_balancer = spec.service_type.0 == "LoadBalancer";
     let endpoint = match &*spec.service_type.0 {
@@ -27,7 +27,7 @@ pub(super) fn service_facts(spec: &ServiceView<'_>, parts: ObjectParts<'_>) -> O
 }
 
 /// The endpoint is the first host, else the address of the load balancer.
-pub(super) fn ingress_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn ingress_facts(parts: FactParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     struct Spec<'a> {
         #[serde(borrow)]
@@ -108,7 +108,7 @@ impl<'a> VolumeClaimSpec<'a> {
     }
 }
 
-pub(super) fn volume_claim_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn volume_claim_facts(parts: FactParts<'_>) -> ObjectFacts {
     let spec = parse::<VolumeClaimSpec<'_>>(parts.spec).unwrap_or_default();
     let health = match &*phase(parts) {
         "Bound" => HealthStatus::healthy(),
@@ -120,7 +120,7 @@ pub(super) fn volume_claim_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     ObjectFacts { storage_request: sum_units(spec.storage_request().into_iter()), ..health.into_facts() }
 }
 
-pub(super) fn volume_health(parts: ObjectParts<'_>) -> HealthStatus {
+pub(super) fn volume_health(parts: FactParts<'_>) -> HealthStatus {
     match &*phase(parts) {
         "Bound" | "Available" => HealthStatus::healthy(),
         "Pending" => HealthStatus::progressing(Health::Degraded, "it is not available yet"),
@@ -131,7 +131,7 @@ pub(super) fn volume_health(parts: ObjectParts<'_>) -> HealthStatus {
     }
 }
 
-fn phase(parts: ObjectParts<'_>) -> Cow<'_, str> {
+fn phase(parts: FactParts<'_>) -> Cow<'_, str> {
     #[derive(Default, Deserialize)]
     struct Status<'a> {
         #[serde(borrow, default)]
@@ -154,7 +154,7 @@ struct ControlStatus<'a> {
 }
 
 /// An autoscaler that does not work is degraded, not unhealthy: its target still runs.
-pub(super) fn autoscaler_health(parts: ObjectParts<'_>) -> HealthStatus {
+pub(super) fn autoscaler_health(parts: FactParts<'_>) -> HealthStatus {
     let status = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default();
     let conditions = &status.conditions;
     // autoscaling/v1 has no conditions: these fields show that the controller has evaluated it.
@@ -174,7 +174,7 @@ pub(super) fn autoscaler_health(parts: ObjectParts<'_>) -> HealthStatus {
     }
 }
 
-pub(super) fn crd_health(parts: ObjectParts<'_>) -> HealthStatus {
+pub(super) fn crd_health(parts: FactParts<'_>) -> HealthStatus {
     let conditions = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default().conditions;
     if let Some(terminating) = conditions.with_status("Terminating", "True") {
         return HealthStatus { phase: Some(Phase::Terminating), ..terminating.as_health(Health::Degraded) };
@@ -191,7 +191,7 @@ pub(super) fn crd_health(parts: ObjectParts<'_>) -> HealthStatus {
     }
 }
 
-pub(super) fn api_service_health(parts: ObjectParts<'_>) -> HealthStatus {
+pub(super) fn api_service_health(parts: FactParts<'_>) -> HealthStatus {
     let conditions = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default().conditions;
     match conditions.get("Available") {
         Some(available) if available.status.0 == "True" => HealthStatus::healthy(),
@@ -200,7 +200,7 @@ pub(super) fn api_service_health(parts: ObjectParts<'_>) -> HealthStatus {
     }
 }
 
-pub(super) fn namespace_health(parts: ObjectParts<'_>) -> HealthStatus {
+pub(super) fn namespace_health(parts: FactParts<'_>) -> HealthStatus {
     let status = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default();
     let blocking =
         ["NamespaceDeletionContentFailure", "NamespaceContentRemaining", "NamespaceFinalizersRemaining"];
@@ -214,7 +214,7 @@ pub(super) fn namespace_health(parts: ObjectParts<'_>) -> HealthStatus {
     }
 }
 
-pub(super) fn disruption_budget_health(parts: ObjectParts<'_>) -> HealthStatus {
+pub(super) fn disruption_budget_health(parts: FactParts<'_>) -> HealthStatus {
     let Some(status) = parse::<ControlStatus<'_>>(parts.status) else { return HealthStatus::no_status() };
     let (healthy, desired) = (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
     if healthy < desired {

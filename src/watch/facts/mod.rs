@@ -18,19 +18,19 @@ use serde::{
 use super::status::{MAX_MESSAGE_CHARS, truncate};
 use crate::{
     diff::{JsonPart, SpecView, Text},
-    types::{Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, is_within},
+    types::{Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, WHOLE_OBJECT, is_within},
 };
 
 /// The parts of an object that have facts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ObjectParts<'a> {
+pub(super) struct FactParts<'a> {
     pub(super) spec: Option<JsonPart<'a>>,
     pub(super) status: Option<JsonPart<'a>>,
     pub(super) generation: Option<i64>,
 }
 
 /// The facts of an object. `view` is its parsed spec if the kind has a view.
-pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: FactParts<'_>) -> ObjectFacts {
     match view {
         SpecView::Deployment(view) => workloads::deployment_facts(view, parts),
         SpecView::Service(view) => infrastructure::service_facts(view, parts),
@@ -38,7 +38,7 @@ pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: ObjectParts<'_>) ->
     }
 }
 
-fn facts_without_view(kind: &Kind, parts: ObjectParts<'_>) -> ObjectFacts {
+fn facts_without_view(kind: &Kind, parts: FactParts<'_>) -> ObjectFacts {
     match (&*kind.group, &*kind.kind) {
         ("apps", "StatefulSet") => workloads::stateful_set_facts(parts),
         ("apps", "DaemonSet") => workloads::daemon_set_facts(parts),
@@ -376,11 +376,11 @@ fn overlap(one: &str, other: &str) -> bool {
 /// The pod specs of a `CronJob`, of another workload, and of a Pod.
 const POD_SPECS: &[&str] = &["spec.jobTemplate.spec.template.spec", "spec.template.spec", "spec"];
 
-/// The path of a field within a pod spec. Empty if the field contains the pod spec, `None` if it is outside.
+/// The path of a field within a pod spec: [`WHOLE_OBJECT`] if the field contains the pod spec, `None` if it is outside.
 fn pod_field(field: &str) -> Option<&str> {
     POD_SPECS.iter().find_map(|pod| {
         if is_within(pod, field) {
-            return Some("");
+            return Some(WHOLE_OBJECT);
         }
         field.strip_prefix(pod)?.strip_prefix('.')
     })

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Conditions, HealthStatus, ObjectParts, infrastructure::VolumeClaimSpec, is_stale, parse};
+use super::{Conditions, FactParts, HealthStatus, infrastructure::VolumeClaimSpec, is_stale, parse};
 use crate::{
     diff::{DeploymentView, PodView, Quantity, TemplateView, Text},
     types::{Health, LabelSet, ObjectFacts, Phase},
@@ -30,7 +30,7 @@ struct WorkloadStatus<'a> {
 
 impl<'a> WorkloadStatus<'a> {
     /// The health by a status, if the controller has observed this generation.
-    fn health(parts: ObjectParts<'a>, health: impl FnOnce(&Self) -> HealthStatus) -> HealthStatus {
+    fn health(parts: FactParts<'a>, health: impl FnOnce(&Self) -> HealthStatus) -> HealthStatus {
         match parse::<Self>(parts.status) {
             None => HealthStatus::no_status(),
             Some(Self { observed_generation: observed, .. })
@@ -60,7 +60,7 @@ struct ClaimTemplate<'a> {
     spec: VolumeClaimSpec<'a>,
 }
 
-pub(super) fn deployment_facts(spec: &DeploymentView<'_>, parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn deployment_facts(spec: &DeploymentView<'_>, parts: FactParts<'_>) -> ObjectFacts {
     let desired = spec.replicas.unwrap_or(1);
     let health = WorkloadStatus::health(parts, |status| deployment_health(status, desired, spec.paused));
     with_template(ObjectFacts { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
@@ -101,7 +101,7 @@ fn deployment_health(status: &WorkloadStatus<'_>, desired: i32, paused: bool) ->
     availability
 }
 
-pub(super) fn stateful_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn stateful_set_facts(parts: FactParts<'_>) -> ObjectFacts {
     let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let desired = spec.replicas.unwrap_or(1);
     let health = WorkloadStatus::health(parts, |status| {
@@ -157,7 +157,7 @@ fn stateful_set_health(
 }
 
 /// The replicas of a `DaemonSet` are the nodes that it runs on.
-pub(super) fn daemon_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn daemon_set_facts(parts: FactParts<'_>) -> ObjectFacts {
     let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let mut replicas = None;
     let health = WorkloadStatus::health(parts, |status| {
@@ -184,7 +184,7 @@ fn daemon_set_health(status: &WorkloadStatus<'_>, strategy: Option<&UpdateStrate
     )
 }
 
-pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn replica_set_facts(parts: FactParts<'_>) -> ObjectFacts {
     let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let desired = spec.replicas.unwrap_or(1);
     let health = WorkloadStatus::health(parts, |status| {
@@ -217,7 +217,7 @@ struct JobSpec<'a> {
 }
 
 /// A Job that has ended or is suspended has no replicas.
-pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn job_facts(parts: FactParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     struct Status<'a> {
         #[serde(borrow, default)]
@@ -240,7 +240,7 @@ pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectFacts {
 }
 
 /// The replicas of a `CronJob` are its active Jobs.
-pub(super) fn cron_job_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn cron_job_facts(parts: FactParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
@@ -354,7 +354,7 @@ struct Terminated<'a> {
     exit_code: Option<i32>,
 }
 
-pub(super) fn pod_facts(parts: ObjectParts<'_>) -> ObjectFacts {
+pub(super) fn pod_facts(parts: FactParts<'_>) -> ObjectFacts {
     let pod = parse::<PodView<'_>>(parts.spec);
     // The default is Always.
     let restarts_always =

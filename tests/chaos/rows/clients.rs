@@ -32,7 +32,7 @@ pub(super) fn parallel_scrapes(run: &Run) -> Outcome {
     under_load(run, Client::Scraper, 20)
 }
 
-/// Probes and scrapes beside clients of one kind. On a machine that is busy with other work, the limits grow with what they need
+/// Measures probes and scrapes under the load of one kind of clients. On a busy machine, the limits grow with the latency
 /// without these clients.
 fn under_load(run: &Run, client: Client, count: usize) -> Outcome {
     let mut world = run.crowd();
@@ -53,7 +53,7 @@ fn under_load(run: &Run, client: Client, count: usize) -> Outcome {
         Bound::memory("over idle", world.memory_kib("VmHWM").saturating_sub(idle_memory), 64),
     ];
     if !matches!(client, Client::Scraper) {
-        let limit = (idle_scrape * 2).max(Duration::from_secs(1));
+        let limit = (idle_scrape * 2).max(Duration::from_millis(100));
         bounds.push(Bound::latency("scrape p99", scrape, limit));
     }
     let outcome = world.outcome(bounds);

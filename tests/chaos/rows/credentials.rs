@@ -81,7 +81,7 @@ pub(super) fn client_certificate(run: &Run) -> Outcome {
     recovered(&mut world)
 }
 
-/// Closes all connections, which used the old credentials. The bound counts from now.
+/// Closes all connections with the old credentials. The bound counts from now.
 fn recovered(world: &mut World) -> Outcome {
     let rotated = Instant::now();
     world.proxy.close_connections(CloseMode::Orderly);

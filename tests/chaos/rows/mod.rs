@@ -1,4 +1,4 @@
-//! The rows. Each is one fault with its bounds; `docs/reliability.md` explains them.
+//! The rows. Each is one fault with its bounds; `docs/reliability.md` describes them.
 
 /// Slow, idle and many clients.
 mod clients;
@@ -6,7 +6,7 @@ mod clients;
 mod credentials;
 /// The API server is down, compacted or restored from a backup.
 mod outages;
-/// The exporter is killed, stopped, doubled, limited and moved in time.
+/// The exporter is killed, stopped, replicated and limited in memory, and its clock jumps.
 mod process;
 /// A tenant with all permissions in one namespace.
 mod tenants;
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Part of the short form.
     pub(crate) in_quick: bool,
-    /// Measures latency or memory, so nothing runs beside it.
+    /// Measures latency or memory, so no other row runs at the same time.
     pub(crate) alone: bool,
     pub(crate) run: fn(&Run) -> Outcome,
 }
@@ -38,7 +38,7 @@ impl Row {
     }
 }
 
-pub(crate) static ROWS: [Row; 44] = [
+pub(crate) static ROWS: [Row; 48] = [
     row("kill_1s", |run| outages::kill(run, 1)),
     row("kill_20s", |run| outages::kill(run, 20)).long(),
     row("kill_90s", |run| outages::kill(run, 90)).long(),
@@ -68,6 +68,7 @@ pub(crate) static ROWS: [Row; 44] = [
     row("sigterm", process::sigterm).alone(),
     row("memory_limit", process::memory_limit).alone().long(),
     row("tenant_mutes", tenants::mutes),
+    row("tenant_locks", tenants::locks),
     row("tenant_forges", tenants::forges),
     row("tenant_crowds", tenants::crowds).alone(),
     row("tenant_starves", tenants::starves).alone(),
@@ -76,6 +77,11 @@ pub(crate) static ROWS: [Row; 44] = [
     row("tenant_state", |run| tenants::memory(run, &[tenants::Input::State])).alone().long(),
     row("tenant_maps", |run| tenants::memory(run, &[tenants::Input::Maps])).alone().long(),
     row("tenant_anchors", |run| tenants::memory(run, &[tenants::Input::Anchors])).alone().long(),
+    row("tenant_rules", |run| tenants::memory(run, &[tenants::Input::Rules, tenants::Input::SmallRules]))
+        .alone()
+        .long(),
+    row("tenant_watches", |run| tenants::memory(run, &[tenants::Input::Watches])).alone().long(),
+    row("tenant_kinds", |run| tenants::memory(run, &[tenants::Input::Kinds])).alone().long(),
     row("tenant_all", |run| tenants::memory(run, &tenants::Input::ALL)).alone(),
     row("slow_resources", clients::slow_resources).alone(),
     row("slow_pages", clients::slow_pages).alone(),

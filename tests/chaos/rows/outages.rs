@@ -11,7 +11,7 @@ use crate::{Run, report::Outcome, support::cluster::User, world::World};
 /// A real API server is killed and comes back after some seconds.
 pub(super) fn kill(run: &Run, seconds: u64) -> Outcome {
     let mut world = World::real(run.options());
-    // Without the proxy, which would accept connections in the meantime.
+    // Without the proxy, which would accept connections while the API server is down.
     world.kubeconfig = world.cluster().kubeconfig(User::Exporter);
     let mut world = world.started();
     world.churn(20);
@@ -28,7 +28,7 @@ pub(super) fn kill(run: &Run, seconds: u64) -> Outcome {
     world.outcome(bounds)
 }
 
-/// Objects change while the exporter is stopped, and etcd is compacted before it continues.
+/// Objects change while the exporter is suspended, and etcd is compacted before the exporter resumes.
 pub(super) fn compaction(run: &Run) -> Outcome {
     let mut world = World::real(run.options());
     world.kubeconfig = world.cluster().kubeconfig(User::Exporter);

@@ -1,4 +1,4 @@
-//! The exporter is killed, stopped, doubled, limited in memory, and its clock jumps.
+//! The exporter is killed, stopped, replicated and limited in memory, and its clock jumps.
 
 use std::{
     collections::BTreeSet,
@@ -13,12 +13,13 @@ use std::{
 use crate::{
     Run,
     proxy::{CloseMode, Fault, Filter},
-    report::{Bound, Outcome},
+    report::{Bound, Counts, Outcome},
     support::{exporter::Exporter, http_client},
     world::World,
 };
 
-/// Series that depend on the objects only, not on when the exporter saw them. Services have no field owners here, and so no time.
+/// Series that depend only on the objects, not on when the exporter saw them. Services have no field owners here, so they have no
+/// recorded time.
 fn lasting_series(page: &str) -> BTreeSet<String> {
     let is_lasting = |line: &&str| {
         line.starts_with("drift_resource_drifted{")
@@ -53,12 +54,13 @@ pub(super) fn sigterm(run: &Run) -> Outcome {
     world.settle();
     let exporter = world.exporter();
     let length = exporter.metrics().len();
-    let mut scrape = TcpStream::connect(("127.0.0.1", exporter.port)).expect("it listens");
+    let mut scrape = connect_with_small_buffer(exporter.port);
     write!(scrape, "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
-    scrape.read_exact(&mut vec![0; length / 2]).expect("half of the page");
+    let begin = length / 10;
+    scrape.read_exact(&mut vec![0; begin]).expect("the first part of the page");
     exporter.running.signal("TERM");
     let stopped = Instant::now();
-    // The scrape holds the exporter up, until it is read to its end.
+    // The exporter runs until the scrape is complete.
     let is_unready =
         || http_client::get(world.health_port, "/readyz", &[]).is_some_and(|ready| ready.status == 503);
     let mut unready = is_unready();
@@ -66,7 +68,7 @@ pub(super) fn sigterm(run: &Run) -> Outcome {
         unready = is_unready();
     }
     let mut rest = Vec::new();
-    let is_complete = scrape.read_to_end(&mut rest).is_ok() && rest.len() + length / 2 >= length;
+    let is_complete = scrape.read_to_end(&mut rest).is_ok() && rest.len() + begin >= length;
     let code = world.exporter.as_mut().expect("it runs").running.wait();
     let exited = stopped.elapsed();
     world.outcome(vec![
@@ -77,7 +79,20 @@ pub(super) fn sigterm(run: &Run) -> Outcome {
     ])
 }
 
-/// Two exporters behind the same faults have the same series afterwards.
+/// A connection whose buffers do not hold the whole page, so that the exporter has to wait for the client.
+fn connect_with_small_buffer(port: u16) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(4096)?;
+        socket.connect((std::net::Ipv4Addr::LOCALHOST, port).into()).await?.into_std()
+    });
+    let stream = stream.expect("it listens");
+    stream.set_nonblocking(false).expect("it blocks");
+    stream
+}
+
+/// Two exporters have the same series after the same faults.
 pub(super) fn replicas(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -107,7 +122,8 @@ pub(super) fn replicas(run: &Run) -> Outcome {
     bounds.push(Bound::count("different series", difference(), 0));
     other.run();
     std::thread::sleep(Duration::from_secs(1));
-    let _ = other.finish();
+    let (Counts { scrapes: _, partial, ghost, missing, wrong }, _) = other.finish();
+    bounds.push(Bound::count("wrong scrapes of the second", partial + ghost + missing + wrong, 0));
     world.outcome(bounds)
 }
 
@@ -135,7 +151,7 @@ pub(super) fn clock(run: &Run) -> Outcome {
     let mut in_future = 0;
     for hours in [1, 0, -1, 0] {
         set(hours);
-        // The engine notices the time with its next tick.
+        // The engine reads the clock at its next tick.
         std::thread::sleep(Duration::from_secs(3));
         in_future += onsets_after(&world.exporter().metrics(), now() + hours * 3600 + 1);
         world.churn_for(Duration::from_secs(run.quick_or(3, 35)));
@@ -162,7 +178,7 @@ fn faketime() -> Option<PathBuf> {
     folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1")).find(|path| path.exists())
 }
 
-/// Starts, and a relist of everything, with twice the memory that it holds when idle.
+/// Starts and relists all objects, with twice the idle memory as the limit.
 pub(super) fn memory_limit(run: &Run) -> Outcome {
     let mut world = run.crowd();
     world.start_exporter();

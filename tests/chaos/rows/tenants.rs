@@ -1,8 +1,9 @@
-//! A tenant who may write everything in the namespace `tenant`, and nothing elsewhere. The victims are the objects in `shop`
-//! and a Helm release in `victim`.
+//! A tenant with permission to write everything in the namespace `tenant`, and nothing elsewhere. The victims are the objects in
+//! `shop` and a Helm release in `victim`.
 
 use std::{
     fmt::Write as _,
+    fs,
     process::Command,
     time::{Duration, Instant},
 };
@@ -20,12 +21,16 @@ use crate::{
 
 const SECRETS: &str = "secrets";
 
-/// A world with all sources, in which `unknown` victims are wrong.
+/// A world with all inputs that tenants may write, in which `unknown` victims count as wrong.
 fn world(run: &Run, deployments: usize) -> World {
-    let mut options = run.options().with_flags(&["--sources", "annotation,helm,terraform"]);
+    let mut options = run.options();
     options.deployments = deployments;
     options.expectations.unknown_is_wrong = true;
-    let world = World::fake(options);
+    let mut world = World::fake(options);
+    let settings = world.folder().join("settings.yaml");
+    let text = "sources: {annotation: {}, helm: {}, terraform: {this_cluster: true}}\nteam_rules: {}\n";
+    fs::write(&settings, text).expect("the settings can be written");
+    world.flags.extend(["--config.file".to_owned(), settings.display().to_string()]);
     put_release(world.api(), "victim", "web", 1, "deployed", &deployment("victim", "web", 2), "");
     set_victim(&world, Live::InSync);
     world.started()
@@ -57,7 +62,7 @@ fn deployment(namespace: &str, name: &str, replicas: u32) -> String {
     )
 }
 
-/// Writes a release as Helm does. `notes` are part of it and are not read.
+/// Writes a release as Helm does. The exporter does not read `notes`.
 fn put_release(
     api: &ApiServer,
     namespace: &str,
@@ -67,7 +72,7 @@ fn put_release(
     manifest: &str,
     notes: &str,
 ) {
-    // A pending operation counts only for a while after it began.
+    // A pending operation counts only for a limited time after it starts.
     let deployed = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let release = json!({
         "name": name, "namespace": namespace, "version": revision, "manifest": manifest,
@@ -101,6 +106,41 @@ pub(super) fn mutes(run: &Run) -> Outcome {
     world.outcome(bounds)
 }
 
+/// A locked state of the tenant declares the object of another state.
+pub(super) fn locks(run: &Run) -> Outcome {
+    let mut world = world(run, 24);
+    let claim = Claim::new("ConfigMap", "victim", "settings", "terraform");
+    let set = |world: &World, live: Live| {
+        world.checker.truth.lock().unwrap().begin(&claim, live);
+        let value = if live == Live::Drifted { "edited" } else { "declared" };
+        world.api().put(
+            "configmaps",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value},
+            "metadata": {"namespace": "victim", "name": "settings", "uid": "victim-settings"}}),
+        );
+        world.checker.truth.lock().unwrap().end(&claim);
+    };
+    let declared = |value: &str| state("victim", "settings", &json!({"key": value}).to_string(), "");
+    set(&world, Live::InSync);
+    put_state(world.api(), "victim", "web", &declared("declared"));
+    world.settle();
+    let info = json!({"ID": "1", "Operation": "OperationTypeApply", "Who": "mallory", "Created": jiff::Timestamp::now().to_string()});
+    world.api().put(
+        "leases",
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "1"},
+        "metadata": {"name": "lock-tfstate-default-web", "namespace": "tenant", "labels": {"tfstate": "true"},
+            "annotations": {"app.terraform.io/lock-info": info.to_string()}}}),
+    );
+    put_state(world.api(), "tenant", "web", &declared("edited"));
+    world.churn_for(Duration::from_secs(4));
+    set(&world, Live::Drifted);
+    world.churn_for(Duration::from_secs(8));
+    set(&world, Live::InSync);
+    world.churn_for(Duration::from_secs(4));
+    let bounds = vec![world.converged(10)];
+    world.outcome(bounds)
+}
+
 /// The tenant's release declares objects elsewhere that do not exist, and guesses of a Secret.
 pub(super) fn forges(run: &Run) -> Outcome {
     let mut world = world(run, 24);
@@ -121,38 +161,91 @@ pub(super) fn forges(run: &Run) -> Outcome {
     world.outcome(bounds)
 }
 
-/// Inputs of the tenant that need much memory.
+/// Inputs of the tenant that require much memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input {
-    /// A release with a list of 27 million numbers.
+    /// Releases with lists of 27 and of 14 million numbers, which exceed different limits.
     Numbers,
     /// A release with 300,000 documents.
     Documents,
-    /// A Terraform state with a list of 18 million numbers.
+    /// Terraform states with lists of 18 and of 14 million numbers.
     State,
     /// A release with 8 million empty maps.
     Maps,
     /// Eleven releases with nested anchors.
     Anchors,
+    /// 60 ConfigMaps with rules, as large as the API server allows.
+    Rules,
+    /// 240 ConfigMaps with rules, each within the limits on its own.
+    SmallRules,
+    /// A release with 3,000 Secrets of a victim, and one with 3,000 of the tenant: each needs a watch of its own.
+    Watches,
+    /// A release with 19,990 kinds that the API server does not serve.
+    Kinds,
 }
 
 impl Input {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Numbers, Self::Documents, Self::State, Self::Maps, Self::Anchors];
+    /// Those that are read at the same time.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Numbers, Self::Documents, Self::State, Self::Maps, Self::Anchors, Self::Rules];
 
     fn put(self, api: &ApiServer) {
         match self {
             Self::Numbers => {
-                put_evil(api, "numbers", &config_map(&format!("[{}1]", "1,".repeat(27_000_000))));
+                put_evil(api, "numbers", &config_map(&numbers(27_000_000)));
+                put_evil(api, "fewer-numbers", &config_map(&numbers(14_000_000)));
             }
             Self::Documents => put_evil(api, "documents", &config_maps(300_000)),
-            Self::State => put_state(api),
+            Self::State => {
+                for (name, count) in [("numbers", 18_000_000), ("fewer-numbers", 14_000_000)] {
+                    put_state(api, "tenant", name, &state("tenant", "a", &numbers(count), &padding()));
+                }
+            }
             Self::Maps => put_evil(api, "maps", &config_map(&format!("[{}{{}}]", "{},".repeat(8_000_000)))),
             Self::Anchors => (0..11).for_each(|index| {
-                put_release(api, "tenant", &format!("anchors{index}"), 1, "deployed", &anchors(6), "");
+                put_release(
+                    api,
+                    "tenant",
+                    &format!("anchors{index}"),
+                    1,
+                    "deployed",
+                    &anchors(4 + index % 5),
+                    "",
+                );
             }),
+            Self::Rules => {
+                let rules = "- {name: a, effect: ignore}\n".repeat(18_000);
+                put_rules(api, "large", 60, |_| format!("# {}\n{rules}", "x".repeat(500_000)));
+            }
+            Self::SmallRules => {
+                let names = (0..22_000).map(|name| format!("web-{name}")).collect::<Vec<String>>().join(",");
+                put_rules(api, "small", 240, |index| {
+                    format!("- {{name: r{index}, match: {{names: [{names}]}}, effect: ignore}}\n")
+                });
+            }
+            Self::Watches => {
+                for namespace in ["shop", "tenant"] {
+                    let manifest = many(3_000, |index| {
+                        format!(
+                            "apiVersion: v1\nkind: Secret\nmetadata: {{name: s{index}, namespace: {namespace}}}"
+                        )
+                    });
+                    put_release(api, "tenant", &format!("watches-{namespace}"), 1, "deployed", &manifest, "");
+                }
+            }
+            Self::Kinds => {
+                let kind = "K".repeat(220);
+                let manifest = many(19_990, |index| {
+                    format!("apiVersion: g{index}.example/v1\nkind: {kind}{index}\nmetadata: {{name: a}}")
+                });
+                put_evil(api, "kinds", &manifest);
+            }
         }
     }
+}
+
+fn numbers(count: usize) -> String {
+    format!("[{}1]", "1,".repeat(count - 1))
 }
 
 fn config_map(value: &str) -> String {
@@ -160,8 +253,12 @@ fn config_map(value: &str) -> String {
 }
 
 fn config_maps(count: usize) -> String {
+    many(count, |index| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{index}}}"))
+}
+
+fn many(count: usize, document: impl Fn(usize) -> String) -> String {
     (0..count).fold(String::new(), |mut manifest, index| {
-        let _ = writeln!(manifest, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{index}}}");
+        let _ = writeln!(manifest, "---\n{}", document(index));
         manifest
     })
 }
@@ -176,7 +273,7 @@ fn anchors(levels: usize) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {{{data}}}\n")
 }
 
-/// Text that does not compress, so that the rest may be large without being a decompression bomb.
+/// Incompressible text, so that a large release is not a decompression bomb.
 fn padding() -> String {
     let mut random = fastrand::Rng::with_seed(3);
     std::iter::repeat_with(|| random.alphanumeric()).take(760_000).collect()
@@ -186,16 +283,29 @@ fn put_evil(api: &ApiServer, name: &str, manifest: &str) {
     put_release(api, "tenant", name, 1, "deployed", manifest, &padding());
 }
 
-fn put_state(api: &ApiServer) {
-    let list = format!("[{}1]", "1,".repeat(18_000_000));
-    let state = format!(
-        r#"{{"version":4,"terraform_version":"1.11.4","serial":1,"lineage":"{}","resources":[{{"mode":"managed","type":"kubernetes_config_map_v1","name":"a","instances":[{{"attributes":{{"id":"tenant/a","metadata":[{{"name":"a","namespace":"tenant"}}],"data":{list}}}}}]}}]}}"#,
-        padding()
-    );
-    let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": "evil"});
+/// A Terraform state that declares a ConfigMap with this data, in JSON. `notes` are part of it and are not read.
+fn state(namespace: &str, name: &str, data: &str, notes: &str) -> String {
+    format!(
+        r#"{{"version":4,"terraform_version":"1.11.4","serial":1,"lineage":"{namespace}{notes}","resources":[{{"mode":"managed","type":"kubernetes_config_map_v1","name":"a","instances":[{{"attributes":{{"id":"{namespace}/{name}","metadata":[{{"name":"{name}","namespace":"{namespace}"}}],"data":{data}}}}}]}}]}}"#
+    )
+}
+
+fn put_state(api: &ApiServer, namespace: &str, name: &str, state: &str) {
+    let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": name});
     let secret: Value = json!({"apiVersion": "v1", "kind": "Secret", "data": {"tfstate": STANDARD.encode(gzip(state))},
-        "metadata": {"name": "tfstate-default-evil", "namespace": "tenant", "labels": labels}});
+        "metadata": {"name": format!("tfstate-default-{name}"), "namespace": namespace, "labels": labels}});
     api.put(SECRETS, secret);
+}
+
+fn put_rules(api: &ApiServer, name: &str, count: usize, rules: impl Fn(usize) -> String) {
+    for index in 0..count {
+        let labels = json!({"tfdrift.jin.dev/rules": "true"});
+        api.put(
+            "configmaps",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"rules.yaml": rules(index)},
+            "metadata": {"name": format!("{name}{index}"), "namespace": "tenant", "labels": labels}}),
+        );
+    }
 }
 
 /// Victims keep their series, their verdicts and their latency, and the exporter its memory.
@@ -218,7 +328,7 @@ fn attacked(mut world: World, run: &Run, attack: impl FnOnce(&ApiServer)) -> Out
     std::thread::sleep(Duration::from_secs(3));
     let (idle_latency, idle_memory) = (world.checker.take_p99(), world.reset_peak());
     attack(world.api());
-    // Until the inputs are read, which takes minutes if nothing limits them.
+    // Waits until the exporter has read the inputs, which takes minutes without limits.
     let (attacked, limit) = (Instant::now(), Duration::from_secs(run.quick_or(30, 180)));
     let mut used = world.cpu_seconds();
     loop {
@@ -231,27 +341,40 @@ fn attacked(mut world: World, run: &Run, attack: impl FnOnce(&ApiServer)) -> Out
     let latency = world.checker.take_p99();
     let peak = world.memory_kib("VmHWM").saturating_sub(idle_memory);
     let limit = (idle_latency * 2).max(Duration::from_millis(100));
+    let page = world.exporter().get("/");
     let bounds = vec![
         Bound::memory("over idle", peak, 128),
         Bound::latency("scrape p99", latency, limit),
+        Bound::memory("page", page.map_or(u64::MAX, |page| page.text().len() as u64 / 1024), 1),
         world.converged(10),
     ];
     world.outcome(bounds)
 }
 
-/// A small release that takes long to expand delays neither the releases of others nor readiness.
+/// Upgrades the victim's release to this number of replicas, and waits until the exporter shows it.
+fn upgrade(world: &World, revision: u64, replicas: u32, live: Live) -> Duration {
+    let started = Instant::now();
+    world.checker.truth.lock().unwrap().begin(&victim(), live);
+    let manifest = deployment("victim", "web", replicas);
+    put_release(world.api(), "victim", "web", revision, "deployed", &manifest, "");
+    world.checker.truth.lock().unwrap().end(&victim());
+    world.converged(5);
+    started.elapsed()
+}
+
+/// A small release that takes long to expand delays neither other releases nor readiness.
 pub(super) fn starves(run: &Run) -> Outcome {
     let mut world = world(run, 24);
+    // An upgrade that the live object does not follow, and the next one, which it has followed already.
+    let idle = upgrade(&world, 2, 3, Live::Drifted).max(upgrade(&world, 3, 2, Live::InSync));
     let manifest = anchors(6).repeat(400);
     put_release(world.api(), "tenant", "evil", 1, "deployed", &manifest, "");
     world.churn_for(Duration::from_secs(2));
-    // An upgrade that the live object does not follow.
-    world.checker.truth.lock().unwrap().begin(&victim(), Live::Drifted);
-    put_release(world.api(), "victim", "web", 1, "superseded", &deployment("victim", "web", 2), "");
-    put_release(world.api(), "victim", "web", 2, "deployed", &deployment("victim", "web", 3), "");
-    world.checker.truth.lock().unwrap().end(&victim());
-    let upgraded = world.converged(5);
-    let outcome = world.outcome(vec![upgraded]);
+    put_release(world.api(), "tenant", "evil", 2, "deployed", &manifest, "");
+    let starved = upgrade(&world, 4, 3, Live::Drifted);
+    let delay = Bound::time("delay", starved.saturating_sub(idle), Duration::from_secs(1));
+    let converged = world.converged(5);
+    let outcome = world.outcome(vec![delay, converged]);
     let started = Instant::now();
     world.start_command(&mut Command::new(run.program()));
     let is_ready = || world.exporter().get("/readyz").is_some_and(|ready| ready.status == 200);

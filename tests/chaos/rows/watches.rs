@@ -12,11 +12,11 @@ use crate::{
     world::{World, object},
 };
 
-/// The longest backoff, and some time to list.
+/// The longest backoff, plus time to list.
 const RECOVERY: u64 = 35;
 const DEPLOYMENTS: &str = "deployments";
 
-/// Every watch gets 410 as an event, again and again, while objects change.
+/// Every watch repeatedly receives 410 as an event, while objects change.
 pub(super) fn gone_event(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     for _ in 0..run.quick_or(3, 20) {
@@ -29,7 +29,7 @@ pub(super) fn gone_event(run: &Run) -> Outcome {
     world.outcome(bounds)
 }
 
-/// The next watches get 410 as an HTTP status.
+/// The next watches receive 410 as an HTTP status.
 pub(super) fn gone_status(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     for _ in 0..run.quick_or(3, 20) {
@@ -42,7 +42,7 @@ pub(super) fn gone_status(run: &Run) -> Outcome {
     world.outcome(bounds)
 }
 
-/// One watch falls silent and stays open. The other kind is not affected.
+/// The watch of one kind falls silent and stays open. The other kind is not affected.
 pub(super) fn half_open_one(run: &Run) -> Outcome {
     half_open(World::fake(run.options().with_lag(60)).started(), Filter::all_of(DEPLOYMENTS))
 }
@@ -98,7 +98,7 @@ pub(super) fn list_unanswered(run: &Run) -> Outcome {
     world.outcome(worst(bounds))
 }
 
-/// After a 410, the list takes 20 s. Until then, no verdict may be reported as current.
+/// After a 410, the list takes 20 s. Before it ends, no verdict may be reported as current.
 pub(super) fn list_slow_after_gone(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     for plural in [DEPLOYMENTS, "services"] {
@@ -135,7 +135,7 @@ fn storm_with(mut world: World, statuses: &[u16]) -> Outcome {
         world.proxy.heal();
         bounds.push(world.converged(RECOVERY));
     }
-    // The backoff doubles from 0.4-0.8 s on.
+    // The backoff starts at 0.4 to 0.8 s and doubles.
     let mut bounds = worst(bounds);
     bounds.push(Bound::count("requests per kind in 20 s", requests, 10));
     world.outcome(bounds)

@@ -288,7 +288,7 @@ async fn api_client_follows_rotated_ca_and_client_certificate() {
     })
     .await;
 
-    // Another server in the same file is another cluster, whose objects must not be mixed with those of this one.
+    // Another server in the same file is another cluster. Its objects must not mix with the objects of this cluster.
     server.file.write("kubeconfig", &kubeconfig.replace(&address, "https://localhost:1"));
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(request().await.unwrap(), 200);

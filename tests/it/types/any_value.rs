@@ -1,4 +1,4 @@
-/// Values of all forms, many of them with texts that read like another one.
+/// Values of all forms. Many have a text that reads like another form.
 pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValue> {
     use proptest::prelude::*;
     let digest = |value: &str| RedactionKey::new([1; 32]).digest(value.as_bytes());

@@ -44,12 +44,12 @@ async fn object_page_explains_the_verdict() {
     exporter.wait_idle().await;
     let page = exporter.get("/objects/deployments.apps/shop/web").await;
     assert_contains(&page, "In sync</span>. It is as declared.");
-    assert_contains(&page, "put back to what was declared");
-    assert_contains(&page, "is as declared again, after <span class=\"lasting\">30 d 11 h</span>.");
+    assert_contains(&page, "<td data-label=\"How it ended\">is as declared again</td>");
+    assert_contains(&page, "is as declared again, after <span class=\"lasting\">30 d 11 h</span> of drift.");
     assert_not_contains(&page, "not yet");
     assert_contains(
         &exporter.get("/").await,
-        "Deployment shop/web</a> is as declared again, after <span class=\"lasting\">30 d 11 h</span>.",
+        "Deployment shop/web</a> is as declared again, after <span class=\"lasting\">30 d 11 h</span> of drift.",
     );
 }
 
@@ -63,8 +63,11 @@ async fn deleted_object_keeps_its_history() {
     let page = exporter.get("/objects/deployment/shop/web").await;
     assert_eq!(page.status.as_u16(), 404);
     assert_contains(&page, "It is gone");
-    assert_contains(&page, "was deleted, after <span class=\"lasting\">30 d 11 h</span> of drift.");
-    assert_contains(&page, "object or baseline deleted");
+    assert_contains(
+        &page,
+        "was deleted, or lost its label or baseline, after <span class=\"lasting\">30 d 11 h</span> of drift.",
+    );
+    assert_contains(&page, "<td data-label=\"How it ended\">was deleted, or lost its label or baseline</td>");
 }
 
 #[tokio::test(start_paused = true)]

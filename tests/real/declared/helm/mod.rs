@@ -5,7 +5,7 @@ mod chart;
 
 use std::collections::BTreeSet;
 
-use drift_exporter::sources::documents;
+use drift_exporter::{config::BaselineLimits, sources::read_objects};
 use serde_json::{Value, json};
 
 use self::chart::{Chart, other_values};
@@ -185,12 +185,12 @@ impl<'a> ChartFixture<'a> {
     fn objects_of(&self, manifest: &str, is_comparable: bool) -> Vec<ReleasedObject> {
         let mut random = fastrand::Rng::with_seed(1);
         let mut released = Vec::new();
-        for document in documents(manifest) {
-            let objects = document.objects();
+        for document in manifest.split("\n---\n") {
+            let objects = read_objects(document, &BaselineLimits::of_command()).unwrap();
             let is_alone = objects.len() == 1;
             for declared in objects {
                 let declared = declared.unwrap_or_else(|error| panic!("{error:?}"));
-                let text = if is_alone { document.text().to_owned() } else { declared.to_string() };
+                let text = if is_alone { document.to_owned() } else { declared.to_string() };
                 let unedited = self.objects.get(&declared);
                 let diff_input = DiffInput::new(&declared, &unedited, text);
                 // Other objects depend on these CRDs.
