@@ -113,9 +113,12 @@ fn watch_is_up_again_with_the_changes_of_an_outage() {
     for (replicas, drifted) in [(5, 1.0), (2, 0.0)] {
         shop.cluster.kill_apiserver();
         shop.exporter.wait_for(UP, DEPLOYMENTS, Some(0.0));
+        // The edit comes before the exporter reconnects. A later edit is not a change of the outage.
+        shop.exporter.running.signal("STOP");
         shop.cluster.start_apiserver();
-        let back = Instant::now();
         shop.edit("kubectl-edit", json!({"spec": {"replicas": replicas}}));
+        shop.exporter.running.signal("CONT");
+        let back = Instant::now();
         let page = eventually("the watch is up again", || {
             let page = shop.exporter.metrics();
             (sample(&page, UP, DEPLOYMENTS) == Some(1.0)).then_some(page)
