@@ -30,6 +30,10 @@ pub enum HistoryFileError {
         "the directory {directory} does not exist; create it, or choose another file with --history.file"
     )]
     NoDirectory { directory: PathBuf },
+    #[error(
+        "a symbolic link to a file that does not exist; create the file, or choose another one with --history.file"
+    )]
+    DanglingLink,
     #[error("not a file that an exporter wrote; choose another file with --history.file")]
     NotRegular,
     #[error(
@@ -65,6 +69,12 @@ impl HistoryFile {
         let mut history = History::restore([]);
         let mut corroborations: HashSet<Corroboration> = HashSet::new();
         let (mut invalid, mut has_own, mut has_foreign) = (0_usize, false, false);
+        // A rename replaces a link, not the file that it leads to.
+        let path = &match fs::canonicalize(path) {
+            Ok(target) => target,
+            Err(_) if path.is_symlink() => return Err(HistoryFileError::DanglingLink),
+            Err(_) => path.to_owned(),
+        };
         // Checked before the file is opened: opening a named pipe waits for a writer.
         match fs::metadata(path) {
             Ok(metadata) if !metadata.is_file() => return Err(HistoryFileError::NotRegular),
@@ -314,6 +324,21 @@ mod tests {
         let path = folder.path().join("history");
         let _locked = HistoryFile::open(&path).unwrap();
         assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("another exporter"));
+    }
+
+    #[test]
+    fn file_behind_a_symbolic_link_is_written_and_the_link_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, target) = (folder.path().join("history"), folder.path().join("target"));
+        symlink("target", &link).unwrap();
+        let error = HistoryFile::open(&link).unwrap_err().to_string();
+        assert!(error.contains("a symbolic link to a file that does not exist"), "{error}");
+        fs::write(&target, format!("{LINE}\n")).unwrap();
+        let (restored, mut file) = HistoryFile::open(&link).unwrap();
+        assert_eq!(restored.last_sequence(), 7);
+        file.append(&history(9)).unwrap();
+        assert!(link.is_symlink(), "it was replaced");
+        assert_eq!(fs::read_to_string(&target).unwrap().lines().count(), 3);
     }
 
     #[test]
