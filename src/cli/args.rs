@@ -136,6 +136,11 @@ pub(super) struct PermissionArgs {
     /// Namespaces to watch [default: all of them].
     #[arg(long, value_name = "NAME,…", env = "DRIFT_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
+    /// Where baselines are read from [default: annotation].
+    #[arg(long, value_name = "NAME,…", env = "DRIFT_SOURCES", value_delimiter = ',')]
+    sources: Option<Vec<Source>>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Write a Kubernetes Warning Event when an object begins to drift. Needs the right to create events.
     #[arg(long, env = "DRIFT_EVENTS", value_parser = switch)]
     pub(super) events: bool,
@@ -144,8 +149,18 @@ pub(super) struct PermissionArgs {
 }
 
 impl PermissionArgs {
+    /// Options and environment variables take precedence over the settings file.
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides {
+            namespaces: self.namespaces(),
+            sources: self.sources.clone(),
+            trusted_namespaces: self.trust.namespaces(),
+            ..Overrides::default()
+        }
+    }
+
     /// Sorted, without duplicates and without the empty names that templates render. `None` if no name is left.
-    pub(super) fn namespaces(&self) -> Option<Vec<Box<str>>> {
+    fn namespaces(&self) -> Option<Vec<Box<str>>> {
         let names = self.namespaces.iter().map(String::as_str).filter(|name| !name.is_empty());
         let names: BTreeSet<&str> = names.collect();
         (!names.is_empty()).then(|| names.into_iter().map(Into::into).collect())
@@ -441,11 +456,6 @@ pub(super) struct RunArgs {
         value_parser = ListenAddress::parse
     )]
     pub(super) health_address: Option<ListenAddress>,
-    /// Where baselines are read from [default: annotation].
-    #[arg(long, value_name = "NAME,…", env = "DRIFT_SOURCES", value_delimiter = ',')]
-    pub(super) sources: Option<Vec<Source>>,
-    #[command(flatten)]
-    trust: TrustArgs,
     /// Objects that have series of their own: all that take part, or only those that drift [default: tracked].
     #[arg(long = "metrics.resources", env = "DRIFT_METRICS_RESOURCES")]
     pub(super) resources: Option<ShownResources>,
@@ -486,16 +496,14 @@ fn parse_max_series(text: &str) -> Result<usize, MaxSeriesError> {
 }
 
 impl RunArgs {
-    /// Options and environment variables take precedence over the settings file.
+    /// Includes those of [`PermissionArgs`].
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
-            namespaces: self.permissions.namespaces(),
-            sources: self.sources.clone(),
-            trusted_namespaces: self.trust.namespaces(),
             resources: self.resources,
             max_series: self.max_series,
             health: self.health.and_then(|switch| switch.0),
             log_level: self.log.level,
+            ..self.permissions.overrides()
         }
     }
 }
@@ -586,7 +594,7 @@ pub(super) struct AcceptArgs {
     #[command(flatten)]
     pub(super) object: ObjectArgs,
     /// For how long, such as 14d or 12h.
-    #[arg(long = "for", value_name = "TIME", value_parser = period)]
+    #[arg(long = "for", value_name = "TIME", value_parser = period, allow_hyphen_values = true)]
     pub(super) period: SignedDuration,
     /// Who answers for it.
     #[arg(long, value_name = "NAME", value_parser = non_empty)]

@@ -14,7 +14,7 @@ use super::{
     output::{Console, block_on, load_settings},
 };
 use crate::{
-    config::{Overrides, Settings, SettingsFile},
+    config::{Settings, SettingsFile},
     types::{Kind, Scope, Source},
     watch::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions, client_from},
 };
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &CheckArgs, console: &mut Console) -> Result<Outcom
         console.print(serde_json::to_string_pretty(&schema_for!(SettingsFile))? + "\n")?;
         return Ok(Outcome::Success);
     }
-    let overrides = Overrides { namespaces: arguments.permissions.namespaces(), ..Overrides::default() };
+    let overrides = arguments.permissions.overrides();
     let settings = load_settings(arguments.config.config_file.as_deref(), &overrides, console)?;
     arguments.permissions.web.open()?;
     let (kinds, rules) = (settings.wanted_kinds().len(), settings.rules.rules().len());

@@ -133,6 +133,11 @@ fn check_reports_permissions_and_missing_rules() {
         assert!(stdout.contains(expected), "{expected:?} is not in\n{stdout}");
     }
     assert!(!stdout.contains("all namespaces"), "{stdout}");
+    let terraform = [&arguments[..], &["--sources", "terraform", "--trusted-namespaces", "ops"]].concat();
+    let (code, stdout, stderr) = command(&shop, User::Exporter, &terraform);
+    assert_eq!(code, Some(1), "{stdout}{stderr}");
+    let leases = "leases.coordination.k8s.io in all namespaces: FORBIDDEN: may not list, watch\n";
+    assert!(stdout.contains(leases), "{stdout}");
     fs::remove_file(file).expect("removed");
 }
 

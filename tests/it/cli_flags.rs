@@ -245,6 +245,14 @@ fn accept_requires_owner_and_reason() {
             run(&["accept", "deploy/web", "--for", "1d", "--owner", owner, "--reason", reason], "", &[]);
         assert!(output.code == Some(2) && output.stderr.contains(message), "{}", output.stderr);
     }
+    let negative =
+        run(&["accept", "deploy/web", "--for", "-1d", "--owner", "me", "--reason", "test"], "", &[]);
+    assert_eq!(negative.code, Some(2));
+    assert!(
+        negative.stderr.contains("expected at least one hour and at most ten years"),
+        "{}",
+        negative.stderr
+    );
 }
 
 #[test]
