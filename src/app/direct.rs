@@ -240,6 +240,12 @@ fn is_declared(kind: &Kind) -> bool {
     !UNDECLARED.iter().any(|undeclared| [(group, name), (group, "*")].contains(undeclared))
 }
 
+/// Whether a namespace exists, as far as the caller may know.
+pub async fn may_have_namespace(client: &Client, name: &str) -> bool {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    !matches!(namespaces.get_metadata_opt(name).await, Ok(None))
+}
+
 /// The namespaces in which Secrets may be listed.
 #[derive(Debug)]
 pub struct ReadableSecrets {

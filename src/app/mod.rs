@@ -21,7 +21,7 @@ pub use self::{
     assemble::{Exporter, Ingest, assemble},
     direct::{
         InProcessExporter, MissedNamespaces, ReadableSecrets, SyncProgress, default_settings, limit_sources,
-        limit_to_namespace, readable_secrets, reads_all_namespaces,
+        limit_to_namespace, may_have_namespace, readable_secrets, reads_all_namespaces,
     },
     events::drift_event,
     settings_reload::{SettingsHandle, SettingsSource},

@@ -24,7 +24,11 @@ use tracing_subscriber::{
 };
 
 use super::AppError;
-use crate::{config::LogLevel, server::LogLines, types::Clock};
+use crate::{
+    config::LogLevel,
+    server::LogLines,
+    types::{Clock, is_control},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
@@ -101,11 +105,6 @@ impl<W: Write> Write for Escaped<W> {
         }
         Ok(())
     }
-}
-
-/// Includes the characters that change the direction of text.
-fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Restricts kube and hyper: kube logs whole response bodies on some errors, and those may contain Secrets.

@@ -27,7 +27,8 @@ use super::{
 use crate::{
     app::{
         ExporterDeps, InProcessExporter, MissedNamespaces, ReadableSecrets, SyncProgress, default_settings,
-        limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces, telemetry::LogHandle,
+        limit_sources, limit_to_namespace, may_have_namespace, readable_secrets, reads_all_namespaces,
+        telemetry::LogHandle,
     },
     config::{Overrides, Settings, ShownValues},
     server::{Auth, ProblemView},
@@ -60,6 +61,8 @@ pub(super) struct Query {
     /// When an in-process exporter began its only list. It cannot know for how long a state that it observes after this
     /// time has lasted. `None` if the exporter watches.
     pub(super) list_started: Option<Timestamp>,
+    /// The namespace of `scope` if the cluster does not have it. Baselines may still declare objects in it.
+    pub(super) missing_namespace: Option<String>,
 }
 
 pub(super) struct QueryTarget {
@@ -128,8 +131,16 @@ impl Query {
             QueryTarget { resource, scope: scope.clone(), is_found: false }
         });
         let targets = targets.collect();
-        let gaps = Vec::new();
-        Ok(Self { exporter, scope, targets, labels, gaps, kinds_are_configured: true, list_started: None })
+        Ok(Self {
+            exporter,
+            scope,
+            targets,
+            labels,
+            gaps: Vec::new(),
+            kinds_are_configured: true,
+            list_started: None,
+            missing_namespace: None,
+        })
     }
 
     async fn in_process(
@@ -142,6 +153,10 @@ impl Query {
     ) -> Result<Self, CliError> {
         let list_started = (mode == WatchMode::Once).then(|| Clock::system().now());
         let client = client_from(&arguments.cluster.connection()).await?;
+        let missing_namespace = match scope.namespace() {
+            Some(name) if !may_have_namespace(&client, name).await => Some(name.to_owned()),
+            _ => None,
+        };
         let served = served_kinds(&client, DISCOVERY_TIMEOUT).await?;
         let served_names: Vec<&str> = served.kinds.iter().map(|served| &*served.kind.kind).collect();
         let kinds = resolve_kinds(&client, &resources, &served_names).await?;
@@ -170,8 +185,16 @@ impl Query {
         });
         let targets = targets.collect();
         let exporter = ExporterClient::InProcess(Box::new(direct));
-        let kinds_are_configured = file.is_some();
-        Ok(Self { exporter, scope, targets, labels, gaps, kinds_are_configured, list_started })
+        Ok(Self {
+            exporter,
+            scope,
+            targets,
+            labels,
+            gaps,
+            kinds_are_configured: file.is_some(),
+            list_started,
+            missing_namespace,
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     client::{NamespaceScope, Query},
     error::CliError,
     get::{outcome, untrusted_note},
-    output::{Console, block_on, escape_control},
+    output::{Console, block_on, escape_control, escape_line},
     resources::{ClaimView, ExporterStatus, FetchedClaim, fetch_claims},
 };
 use crate::types::{
@@ -107,11 +107,12 @@ impl ClaimDiff {
         let file_name = format!("{}.{}", parts.join("."), claim.source).replace('/', "_");
         let declaration = claim.declared_by.first();
         let declaration = declaration.map(|first| format!(" {} {}", first.state, first.address));
-        let declared_by = format!("{}{}", claim.source, declaration.unwrap_or_default().trim_end());
+        let declared_by =
+            escape_line(&format!("{}{}", claim.source, declaration.unwrap_or_default().trim_end()));
         let changed_by = claim.differences.first().map(|worst| {
             let onset = worst.onset.map(|onset| onset.strftime(" %Y-%m-%dT%H:%M:%SZ").to_string());
             let tool = worst.manager.as_deref().unwrap_or(worst.actor.as_str());
-            format!("{tool}{}", onset.unwrap_or_default())
+            escape_line(&format!("{tool}{}", onset.unwrap_or_default()))
         });
         let changed_by = changed_by.unwrap_or_default();
         let fields = claim.differences.iter();

@@ -35,6 +35,8 @@ pub(super) enum CliError {
     Argument(#[from] ArgError),
     #[error("{file} excludes namespace `{namespace}`; choose another one with -n")]
     ExcludedNamespace { file: PathBuf, namespace: String },
+    #[error("the cluster has no namespace `{0}`; choose another one with -n")]
+    NoNamespace(String),
     #[error("cannot start: {0}")]
     Runtime(#[source] io::Error),
     #[error("cannot generate a redaction key: {0}")]

@@ -19,7 +19,7 @@ use super::{
     args::{GetArgs, OutputFormat, ResourceArg},
     client::{ExporterClient, NamespaceScope, Query, QueryTarget, RequestError},
     error::{CliError, ListHint},
-    output::{Console, block_on, escape_control, escape_control_in_json},
+    output::{Console, block_on, escape_control, escape_control_in_json, escape_line},
     resources::{ClaimView, ExporterStatus, FetchedClaim, ObjectName, fetch_claims},
 };
 use crate::{
@@ -94,6 +94,11 @@ pub(super) fn outcome(
             None => (None, message.to_owned()),
         };
         return Err(CliError::NotListed { kind, message, hint });
+    }
+    let is_namespaced = query.targets.is_empty()
+        || query.targets.iter().any(|target| target.scope != NamespaceScope::ClusterScoped);
+    if let Some(name) = query.missing_namespace.as_ref().filter(|_| rows.is_empty() && is_namespaced) {
+        return Err(CliError::NoNamespace(name.clone()));
     }
     let subject = if query.exporter.is_in_process() { "the settings watch" } else { "the exporter watches" };
     for QueryTarget { resource, .. } in missing() {
@@ -216,7 +221,7 @@ impl Printer {
 }
 
 fn name_line(row: &FetchedClaim) -> String {
-    escape_control(&row.claim.kubectl_name()).replace(['\n', '\t'], " ") + "\n"
+    escape_line(&row.claim.kubectl_name()) + "\n"
 }
 
 /// Columns only grow, so that lines of `-w` stay aligned.
@@ -290,7 +295,7 @@ impl Table {
 
     fn cells(&self, claim: &ClaimView) -> impl Iterator<Item = String> {
         self.columns.iter().map(move |column| {
-            let cell = escape_control(&(column.cell)(claim, self)).replace(['\n', '\t'], " ");
+            let cell = escape_line(&(column.cell)(claim, self));
             if cell.is_empty() { "-".to_owned() } else { cell }
         })
     }

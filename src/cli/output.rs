@@ -18,7 +18,7 @@ use super::{Outcome, error::CliError};
 use crate::{
     app::AppError,
     config::{ConfigProblem, LoadedSettings, Overrides, Settings, load, read_small_file},
-    types::Clock,
+    types::{Clock, is_control},
 };
 
 /// The streams of a command. A command fails if it cannot write to them.
@@ -94,6 +94,11 @@ pub(super) fn escape_control(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
+/// Like `escape_control`, for text within a line or a column.
+pub(super) fn escape_line(text: &str) -> String {
+    escape_control(text).replace(['\n', '\t'], " ")
+}
+
 /// Like `escape_control`; the result is the same JSON value.
 pub(super) fn escape_control_in_json(text: &str) -> String {
     // Outside of string literals JSON has no control characters but line breaks.
@@ -101,11 +106,6 @@ pub(super) fn escape_control_in_json(text: &str) -> String {
         if is_control(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
     };
     text.chars().map(escape).collect()
-}
-
-/// Control characters, and those that change the direction of text.
-fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 pub(super) fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
@@ -228,7 +228,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{PipeWriter, escape_control, escape_control_in_json};
+    use super::{PipeWriter, escape_control, escape_control_in_json, escape_line};
 
     /// Accepts two bytes, then fails with the given error.
     struct LimitedWriter(Vec<u8>, io::ErrorKind);
@@ -260,6 +260,8 @@ mod tests {
     fn control_characters_are_escaped_in_text_and_json() {
         let name = "a\u{1b}[31m\u{9b}2J\u{7f}";
         assert_eq!(escape_control(name), "a\\u{1b}[31m\\u{9b}2J\\u{7f}");
+        // A terminal or an editor may break the line at U+2028.
+        assert_eq!(escape_line("web\n+++\t\u{2028}\u{202e}"), "web +++ \\u{2028}\\u{202e}");
         let value = json!({"name": name, "two": "lines\n\tand ü"});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let escaped = escape_control_in_json(&text);

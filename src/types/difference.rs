@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Actor, Advice, Expectation, FieldClass, FieldPath, KeyedDigest, OnsetSource, RedactionKey, Severity,
-    ValueDigest, closed_sets::closed_set,
+    ValueDigest, closed_sets::closed_set, is_control,
 };
 
 /// An entry of `metadata.managedFields`.
@@ -164,7 +164,7 @@ fn reads_otherwise(text: &str) -> bool {
                 || KeyedDigest::is_imitated_by(text)
                 || text.contains(", ")
                 || text.trim() != text
-                || text.contains(char::is_control)
+                || text.contains(is_control)
         }
     }
 }

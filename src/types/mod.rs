@@ -35,7 +35,7 @@ pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
 pub use key::{NamespacedName, ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};
-pub use names::{is_label_name, is_label_prefix, is_label_value, is_namespace, shorten};
+pub use names::{is_control, is_label_name, is_label_prefix, is_label_value, is_namespace, shorten};
 pub use object::{
     AbsentObject, ClaimedObject, Document, HashBaseline, HashMismatch, LastApplied, LiveDocument, LiveObject,
     ObjectFacts, PackedJson, RuleInputs,

@@ -14,6 +14,13 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
     format!("{start}… ({} bytes)", text.len()).into()
 }
 
+/// Whether a terminal or a log viewer does not show the character as it is: control characters, line separators, and marks
+/// that change the direction of text.
+pub fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Whether a text is a valid name of a namespace (RFC 1123 label).
 pub fn is_namespace(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

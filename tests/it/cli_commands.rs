@@ -206,7 +206,6 @@ fn missing_object_is_reported_with_a_suggestion() {
             // A found object does not hide one that is not found.
             (&["diff", "deploy/web", "deploy/nonesuch", "-n", "shop"], 1, "/nonesuch"),
             (&["diff", "deploy/web", "gadgt/x", "-n", "shop"], 2, "gadgt"),
-            (&["diff", "-n", "nonesuch"], 0, "nothing found"),
             (
                 &["diff", "deploy/importer", "-n", "platform"],
                 0,
@@ -226,6 +225,20 @@ fn missing_object_is_reported_with_a_suggestion() {
             assert_eq!(ended.code, Some(code), "{access:?} {arguments:?}: {}", ended.stderr);
             assert!(ended.stderr.contains(message), "{access:?} {arguments:?}: {}", ended.stderr);
         }
+    }
+}
+
+/// An exporter may watch a part of the cluster only, so it does not know which namespaces exist.
+#[test]
+fn namespace_that_does_not_exist_is_an_error_if_the_cluster_is_read() {
+    let demo = UNCHANGED.get();
+    for arguments in [&["get", "-n", "nonesuch"][..], &["diff", "-n", "nonesuch"]] {
+        let direct = run_on_demo(&demo, Access::Direct, arguments);
+        assert_eq!(direct.code, Some(2), "{}", direct.stderr);
+        assert!(direct.stderr.contains("the cluster has no namespace `nonesuch`"), "{}", direct.stderr);
+        let via_exporter = run_on_demo(&demo, Access::Exporter, arguments);
+        assert_eq!(via_exporter.code, Some(0), "{}", via_exporter.stderr);
+        assert!(via_exporter.stderr.contains("nothing found"), "{}", via_exporter.stderr);
     }
 }
 
