@@ -1,6 +1,6 @@
-//! Compares every scrape with the truth: the objects that the test wrote, and the times at which it wrote them.
+//! Compares every scrape with the objects that the test wrote, and the times at which it wrote them.
 //!
-//! While the exporter reports a watch as up, a change must be visible within `lag`. While the exporter reports the watch as
+//! While the exporter reports a watch as up, a change must be visible within `lag`, or within the time that a row allows for a kind. While the exporter reports the watch as
 //! down, each series must have a value that was true since the watch was last up, and no series of an object that existed
 //! during the whole time may be absent.
 
@@ -23,14 +23,14 @@ const EXAMPLES: usize = 5;
 
 /// The object and the source of one series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Claim {
+pub(crate) struct SeriesKey {
     pub(crate) kind: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) source: String,
 }
 
-impl Claim {
+impl SeriesKey {
     pub(crate) fn new(kind: &str, namespace: &str, name: &str, source: &str) -> Self {
         let [kind, namespace, name, source] = [kind, namespace, name, source].map(str::to_owned);
         Self { kind, namespace, name, source }
@@ -38,7 +38,7 @@ impl Claim {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Live {
+pub(crate) enum ExpectedValue {
     Absent,
     InSync,
     Drifted,
@@ -47,55 +47,88 @@ pub(crate) enum Live {
 /// A time during which an object had a state. The old and the new period overlap during a write.
 #[derive(Clone, Debug)]
 struct Period {
-    live: Live,
+    value: ExpectedValue,
     from: Instant,
+    until: Option<Instant>,
+}
+
+/// A time during which changes of a kind may take longer to be visible.
+#[derive(Clone, Debug)]
+struct Allowance {
+    kind: &'static str,
+    lag: Duration,
     until: Option<Instant>,
 }
 
 /// The states of all objects over time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Truth(BTreeMap<Claim, Vec<Period>>);
+pub(crate) struct ExpectedState {
+    objects: BTreeMap<SeriesKey, Vec<Period>>,
+    allowances: Vec<Allowance>,
+}
 
-impl Truth {
+impl ExpectedState {
+    /// Allows changes of a kind this time until [`ExpectedState::end_allowances`].
+    pub(crate) fn allow_lag(&mut self, kind: &'static str, lag: Duration) {
+        self.allowances.push(Allowance { kind, lag, until: None });
+    }
+
+    pub(crate) fn end_allowances(&mut self) {
+        let open = self.allowances.iter_mut().filter(|allowance| allowance.until.is_none());
+        open.for_each(|allowance| allowance.until = Some(Instant::now()));
+    }
+
+    /// The time within which a scrape must show changes of a kind, if a row allows one.
+    fn allowed_lag(&self, kind: &str, scraped: Instant) -> Option<Duration> {
+        let applies = |allowance: &&Allowance| {
+            allowance.kind == kind && allowance.until.is_none_or(|until| scraped <= until)
+        };
+        self.allowances.iter().filter(applies).map(|allowance| allowance.lag).max()
+    }
+
     /// Begins a write that leads to this state.
-    pub(crate) fn begin(&mut self, claim: &Claim, live: Live) {
+    pub(crate) fn begin(&mut self, key: &SeriesKey, value: ExpectedValue) {
         let from = Instant::now();
-        self.0.entry(claim.clone()).or_default().push(Period { live, from, until: None });
+        self.objects.entry(key.clone()).or_default().push(Period { value, from, until: None });
     }
 
     /// The write has ended.
-    pub(crate) fn end(&mut self, claim: &Claim) {
-        let periods = self.0.get_mut(claim).expect("the write has begun");
+    pub(crate) fn end(&mut self, key: &SeriesKey) {
+        let periods = self.objects.get_mut(key).expect("the write has begun");
         let before = periods.len() - 1;
         let open = periods[..before].iter_mut().filter(|period| period.until.is_none());
         open.for_each(|period| period.until = Some(Instant::now()));
     }
 
     /// Restores an earlier state of all objects, as a backup does.
-    pub(crate) fn restore(&mut self, backup: &BTreeMap<Claim, Live>) {
-        let claims: Vec<Claim> = self.0.keys().cloned().collect();
-        for claim in &claims {
-            self.begin(claim, backup.get(claim).copied().unwrap_or(Live::Absent));
-            self.end(claim);
+    pub(crate) fn restore(&mut self, backup: &BTreeMap<SeriesKey, ExpectedValue>) {
+        let keys: Vec<SeriesKey> = self.objects.keys().cloned().collect();
+        for key in &keys {
+            self.begin(key, backup.get(key).copied().unwrap_or(ExpectedValue::Absent));
+            self.end(key);
         }
     }
 
-    pub(crate) fn current(&self) -> BTreeMap<Claim, Live> {
-        self.0.keys().map(|claim| (claim.clone(), self.newest(claim))).collect()
+    pub(crate) fn current(&self) -> BTreeMap<SeriesKey, ExpectedValue> {
+        self.objects.keys().map(|key| (key.clone(), self.newest(key))).collect()
     }
 
     /// The newest state of an object.
-    pub(crate) fn newest(&self, claim: &Claim) -> Live {
-        self.0.get(claim).and_then(|periods| periods.last()).map_or(Live::Absent, |period| period.live)
+    pub(crate) fn newest(&self, key: &SeriesKey) -> ExpectedValue {
+        self.objects
+            .get(key)
+            .and_then(|periods| periods.last())
+            .map_or(ExpectedValue::Absent, |period| period.value)
     }
 
     /// The states of an object within a time. An object that was never written was always absent.
-    fn states(&self, claim: &Claim, from: Instant, to: Instant) -> Vec<Live> {
-        let Some(periods) = self.0.get(claim) else { return vec![Live::Absent] };
+    fn states(&self, key: &SeriesKey, from: Instant, to: Instant) -> Vec<ExpectedValue> {
+        let Some(periods) = self.objects.get(key) else { return vec![ExpectedValue::Absent] };
         let within = |period: &&Period| period.from <= to && period.until.is_none_or(|until| until >= from);
-        let mut states: Vec<Live> = periods.iter().filter(within).map(|period| period.live).collect();
+        let mut states: Vec<ExpectedValue> =
+            periods.iter().filter(within).map(|period| period.value).collect();
         if periods.first().is_some_and(|first| first.from >= from) {
-            states.push(Live::Absent);
+            states.push(ExpectedValue::Absent);
         }
         states
     }
@@ -104,7 +137,7 @@ impl Truth {
 /// The part of a page that the checker reads.
 #[derive(Debug, Default)]
 struct Page {
-    drifted: HashMap<Claim, bool>,
+    drifted: HashMap<SeriesKey, bool>,
     /// The kinds whose watches are all up.
     up: HashMap<String, bool>,
     /// Objects whose verdict is `unknown`, by kind and namespace.
@@ -127,9 +160,9 @@ impl Page {
             let value: f64 = value.parse().unwrap_or(f64::NAN);
             match name {
                 "drift_resource_drifted" => {
-                    let claim =
-                        Claim::new(&label("kind"), &label("namespace"), &label("name"), &label("source"));
-                    page.drifted.insert(claim, value > 0.5);
+                    let key =
+                        SeriesKey::new(&label("kind"), &label("namespace"), &label("name"), &label("source"));
+                    page.drifted.insert(key, value > 0.5);
                 }
                 "drift_watch_stream_up" => {
                     *page.up.entry(label("kind")).or_insert(true) &= value > 0.5;
@@ -147,16 +180,16 @@ impl Page {
         self.up.get(kind).copied().unwrap_or(false)
     }
 
-    fn live(&self, claim: &Claim) -> Live {
-        match self.drifted.get(claim) {
-            None => Live::Absent,
-            Some(false) => Live::InSync,
-            Some(true) => Live::Drifted,
+    fn value(&self, key: &SeriesKey) -> ExpectedValue {
+        match self.drifted.get(key) {
+            None => ExpectedValue::Absent,
+            Some(false) => ExpectedValue::InSync,
+            Some(true) => ExpectedValue::Drifted,
         }
     }
 }
 
-/// What the checker expects in addition to the truth.
+/// What the checker expects in addition to the objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expectations {
     /// The time within which a change must be visible while the watch is up.
@@ -193,7 +226,7 @@ struct Findings {
 
 /// Scrapes until it is stopped.
 pub(crate) struct Checker {
-    pub(crate) truth: Arc<Mutex<Truth>>,
+    pub(crate) expected: Arc<Mutex<ExpectedState>>,
     expectations: Expectations,
     port: Arc<AtomicU16>,
     findings: Arc<Mutex<Findings>>,
@@ -202,9 +235,9 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    pub(crate) fn new(truth: Arc<Mutex<Truth>>, expectations: Expectations) -> Self {
+    pub(crate) fn new(expected: Arc<Mutex<ExpectedState>>, expectations: Expectations) -> Self {
         Self {
-            truth,
+            expected,
             expectations,
             port: Arc::default(),
             findings: Arc::default(),
@@ -215,7 +248,7 @@ impl Checker {
 
     /// A checker of another exporter with the same objects. It is not running yet.
     pub(crate) fn another(&self) -> Self {
-        Self::new(self.truth.clone(), self.expectations)
+        Self::new(self.expected.clone(), self.expectations)
     }
 
     /// Checks single scrapes of this port from now on.
@@ -225,12 +258,12 @@ impl Checker {
 
     /// Scrapes in the background.
     pub(crate) fn run(&mut self) {
-        let (truth, findings, port, stop) =
-            (self.truth.clone(), self.findings.clone(), self.port.clone(), self.stop.clone());
+        let (expected, findings, port, stop) =
+            (self.expected.clone(), self.findings.clone(), self.port.clone(), self.stop.clone());
         let expectations = self.expectations;
         self.thread = Some(std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                check_scrape(port.load(Ordering::Relaxed), &truth, &findings, &expectations);
+                check_scrape(port.load(Ordering::Relaxed), &expected, &findings, &expectations);
                 std::thread::sleep(expectations.interval);
             }
         }));
@@ -239,14 +272,14 @@ impl Checker {
     /// Checks one scrape.
     pub(crate) fn check_now(&self) {
         let port = self.port.load(Ordering::Relaxed);
-        check_scrape(port, &self.truth, &self.findings, &self.expectations);
+        check_scrape(port, &self.expected, &self.findings, &self.expectations);
     }
 
-    /// Waits until a scrape shows exactly the truth, with all watches up; the bound counts from `since`.
+    /// Waits until a scrape is correct for every object and all watches are up; the bound counts from `since`.
     pub(crate) fn converged(&self, since: Instant, limit: Duration) -> Bound {
         // Waits beyond the limit, to measure by how much it is exceeded.
         while since.elapsed() < limit * 2 {
-            if self.shows_the_truth() {
+            if self.has_converged() {
                 return Bound::time("converged", since.elapsed(), limit);
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -254,22 +287,22 @@ impl Checker {
         Bound::time("converged", since.elapsed(), limit)
     }
 
-    fn shows_the_truth(&self) -> bool {
+    fn has_converged(&self) -> bool {
         let Some(page) = http_client::get(self.port.load(Ordering::Relaxed), "/metrics", &[]) else {
             return false;
         };
-        let (page, truth) = (Page::parse(&page.text()), self.truth.lock().unwrap().current());
-        let is_unknown = |claim: &Claim| {
-            let objects = page.unknown.get(&(claim.kind.clone(), claim.namespace.clone()));
+        let (page, expected) = (Page::parse(&page.text()), self.expected.lock().unwrap().current());
+        let is_unknown = |key: &SeriesKey| {
+            let objects = page.unknown.get(&(key.kind.clone(), key.namespace.clone()));
             objects.is_some_and(|objects| *objects > 0.0)
         };
-        let differs = |(claim, live): (&Claim, &Live)| {
-            page.live(claim) != *live || !page.is_up(&claim.kind) || is_unknown(claim)
+        let differs = |(key, value): (&SeriesKey, &ExpectedValue)| {
+            page.value(key) != *value || !page.is_up(&key.kind) || is_unknown(key)
         };
-        if truth.iter().any(differs) {
+        if expected.iter().any(differs) {
             return false;
         }
-        let groups = truth.into_keys().map(|claim| ((claim.kind, claim.namespace), Instant::now()));
+        let groups = expected.into_keys().map(|key| ((key.kind, key.namespace), Instant::now()));
         self.findings.lock().unwrap().up_to_date.extend(groups);
         true
     }
@@ -302,17 +335,22 @@ pub(crate) fn percentile_99(mut latencies: Vec<Duration>) -> Duration {
     latencies.get(index).copied().unwrap_or_default()
 }
 
-fn check_scrape(port: u16, truth: &Mutex<Truth>, findings: &Mutex<Findings>, expectations: &Expectations) {
+fn check_scrape(
+    port: u16,
+    expected: &Mutex<ExpectedState>,
+    findings: &Mutex<Findings>,
+    expectations: &Expectations,
+) {
     let started = Instant::now();
     let response = http_client::get(port, "/metrics", &[]).filter(|response| response.status == 200);
     let ended = Instant::now();
-    let truth = truth.lock().unwrap().clone();
+    let expected = expected.lock().unwrap().clone();
     let mut findings = findings.lock().unwrap();
     findings.latencies.push(ended - started);
     findings.counts.scrapes += 1;
     match response {
         Some(response) => {
-            findings.check(&Page::parse(&response.text()), &truth, expectations, (started, ended));
+            findings.check(&Page::parse(&response.text()), &expected, expectations, (started, ended));
         }
         None => findings.counts.missing += 1,
     }
@@ -322,26 +360,29 @@ impl Findings {
     fn check(
         &mut self,
         page: &Page,
-        truth: &Truth,
+        expected: &ExpectedState,
         expectations: &Expectations,
         (started, ended): (Instant, Instant),
     ) {
         let (mut absent, mut ghosts, mut wrong, mut required) = (Vec::new(), Vec::new(), Vec::new(), 0);
-        for claim in truth.0.keys() {
-            let (from, is_lost) = self.window(page, claim, expectations, started);
-            let states = truth.states(claim, from, ended);
-            required += usize::from(!states.contains(&Live::Absent));
-            match page.live(claim) {
-                live if states.contains(&live) && !is_lost => {}
-                Live::Absent if !states.contains(&Live::Absent) => absent.push(claim),
-                live if live != Live::Absent && states.iter().all(|live| *live == Live::Absent) => {
-                    ghosts.push(claim);
+        for key in expected.objects.keys() {
+            let (from, is_lost) = self.window(page, key, expected, expectations, started);
+            let states = expected.states(key, from, ended);
+            required += usize::from(!states.contains(&ExpectedValue::Absent));
+            match page.value(key) {
+                value if states.contains(&value) && !is_lost => {}
+                ExpectedValue::Absent if !states.contains(&ExpectedValue::Absent) => absent.push(key),
+                value
+                    if value != ExpectedValue::Absent
+                        && states.iter().all(|value| *value == ExpectedValue::Absent) =>
+                {
+                    ghosts.push(key);
                 }
-                _ => wrong.push(claim),
+                _ => wrong.push(key),
             }
         }
-        let is_foreign = |claim: &&Claim| {
-            claim.namespace != expectations.ignored_namespace && !truth.0.contains_key(claim)
+        let is_foreign = |key: &&SeriesKey| {
+            key.namespace != expectations.ignored_namespace && !expected.objects.contains_key(key)
         };
         ghosts.extend(page.drifted.keys().filter(is_foreign));
         match absent.len() {
@@ -351,11 +392,11 @@ impl Findings {
         }
         self.counts.ghost += usize::from(!ghosts.is_empty());
         self.counts.wrong += usize::from(!wrong.is_empty());
-        for (what, claims) in [("absent", absent), ("ghost", ghosts), ("wrong", wrong)] {
-            if let Some(Claim { kind, namespace, name, source }) = claims.first()
+        for (what, keys) in [("absent", absent), ("ghost", ghosts), ("wrong", wrong)] {
+            if let Some(SeriesKey { kind, namespace, name, source }) = keys.first()
                 && self.notes.len() < EXAMPLES
             {
-                let more = claims.len() - 1;
+                let more = keys.len() - 1;
                 self.notes.push(format!("{what}: {kind} {namespace}/{name} ({source}) and {more} more"));
             }
         }
@@ -365,12 +406,14 @@ impl Findings {
     fn window(
         &mut self,
         page: &Page,
-        claim: &Claim,
+        key: &SeriesKey,
+        expected: &ExpectedState,
         expectations: &Expectations,
         started: Instant,
     ) -> (Instant, bool) {
-        let before = |time: Instant| time.checked_sub(expectations.lag).unwrap_or(time);
-        let group = (claim.kind.clone(), claim.namespace.clone());
+        let lag = expected.allowed_lag(&key.kind, started).unwrap_or(expectations.lag);
+        let before = |time: Instant| time.checked_sub(lag).unwrap_or(time);
+        let group = (key.kind.clone(), key.namespace.clone());
         let has_unknown = page.unknown.get(&group).is_some_and(|objects| *objects > 0.0);
         let is_lost = has_unknown
             && expectations.unknown_is_wrong
@@ -378,7 +421,7 @@ impl Findings {
         if !has_unknown {
             self.unknown.remove(&group);
         }
-        if page.is_up(&claim.kind) && (!has_unknown || expectations.unknown_is_wrong) {
+        if page.is_up(&key.kind) && (!has_unknown || expectations.unknown_is_wrong) {
             self.up_to_date.insert(group, started);
             return (before(started), is_lost);
         }

@@ -11,7 +11,7 @@
     reason = "it prints a table, fails by panicking, and changes clusters"
 )]
 
-/// Compares every scrape with the truth.
+/// Compares every scrape with the expected state.
 mod checker;
 /// Clients that load the exporter, and probes beside them.
 mod load;

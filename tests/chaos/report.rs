@@ -44,11 +44,11 @@ impl Bound {
     }
 
     /// Whether both measure the same.
-    pub(crate) fn is_of(&self, other: &Self) -> bool {
+    fn is_of(&self, other: &Self) -> bool {
         self.what == other.what
     }
 
-    pub(crate) fn is_less_than(&self, other: &Self) -> bool {
+    fn is_less_than(&self, other: &Self) -> bool {
         self.value < other.value
     }
 
@@ -70,6 +70,18 @@ impl fmt::Display for Bound {
         let line = format!("{what} {value:.value_digits$} ≤ {limit:.limit_digits$} {unit}");
         f.write_str(line.trim_end())
     }
+}
+
+/// Of bounds with the same name, the one with the largest value.
+pub(crate) fn worst(bounds: Vec<Bound>) -> Vec<Bound> {
+    bounds.into_iter().fold(Vec::new(), |mut worst, bound| {
+        match worst.iter_mut().find(|other: &&mut Bound| other.is_of(&bound)) {
+            Some(other) if other.is_less_than(&bound) => *other = bound,
+            Some(_) => {}
+            None => worst.push(bound),
+        }
+        worst
+    })
 }
 
 /// The findings of a row.
@@ -94,9 +106,10 @@ impl Outcome {
         Self { bounds: vec![failure], notes: vec![why], ..Self::default() }
     }
 
+    /// A row without a scrape has not tested anything.
     pub(crate) fn is_within_bounds(&self) -> bool {
-        let Counts { scrapes: _, partial, ghost, missing, wrong } = self.counts;
-        partial + ghost + missing + wrong == 0 && self.bounds.iter().all(Bound::holds)
+        let Counts { scrapes, partial, ghost, missing, wrong } = self.counts;
+        scrapes > 0 && partial + ghost + missing + wrong == 0 && self.bounds.iter().all(Bound::holds)
     }
 
     fn verdict(&self) -> &'static str {

@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{
 };
 
 use crate::{
-    checker::{Checker, Claim, Expectations, Live},
+    checker::{Checker, Expectations, ExpectedValue, SeriesKey},
     proxy::{Proxy, Upstream},
     report::{Bound, Outcome},
     support::{
@@ -56,11 +56,6 @@ impl<'a> Options<'a> {
             tls: None,
         }
     }
-
-    pub(crate) fn with_lag(mut self, seconds: u64) -> Self {
-        self.expectations.lag = Duration::from_secs(seconds);
-        self
-    }
 }
 
 pub(crate) enum Server {
@@ -77,7 +72,7 @@ pub(crate) struct World {
     pub(crate) health_port: u16,
     pub(crate) program: PathBuf,
     pub(crate) flags: Vec<String>,
-    claims: Vec<Claim>,
+    keys: Vec<SeriesKey>,
     random: fastrand::Rng,
     folder: TempDir,
     /// Dropped last, with the servers that run on it.
@@ -128,13 +123,13 @@ impl World {
         let health_port = free_port();
         let mut flags = vec!["--web.health-address".to_owned(), format!("127.0.0.1:{health_port}")];
         flags.extend(options.flags);
-        let claim = |kind: &'static str| {
+        let key = |kind: &'static str| {
             move |index| {
-                Claim::new(kind, NAMESPACE, &format!("{}-{index}", kind.to_lowercase()), "annotation")
+                SeriesKey::new(kind, NAMESPACE, &format!("{}-{index}", kind.to_lowercase()), "annotation")
             }
         };
-        let deployments = (0..options.deployments).map(claim("Deployment"));
-        let claims: Vec<Claim> = deployments.chain((0..options.services).map(claim("Service"))).collect();
+        let deployments = (0..options.deployments).map(key("Deployment"));
+        let keys: Vec<SeriesKey> = deployments.chain((0..options.services).map(key("Service"))).collect();
         let world = Self {
             server,
             proxy,
@@ -144,21 +139,21 @@ impl World {
             health_port,
             program: options.program.to_owned(),
             flags,
-            claims,
+            keys,
             random: fastrand::Rng::with_seed(20),
             folder,
             _runtime: runtime,
         };
-        for (index, claim) in world.claims.iter().enumerate() {
-            world.write(claim, Live::InSync);
+        for (index, key) in world.keys.iter().enumerate() {
+            world.write(key, ExpectedValue::InSync);
             if index % 3 == 0 {
-                world.write(claim, Live::Drifted);
+                world.write(key, ExpectedValue::Drifted);
             }
         }
         world
     }
 
-    /// Starts the exporter, waits until it shows the truth, and begins to scrape.
+    /// Starts the exporter, waits until it has converged, and begins to scrape.
     pub(crate) fn started(mut self) -> Self {
         self.restart();
         self
@@ -167,12 +162,12 @@ impl World {
     /// As [`World::started`], after the checker of another row has ended.
     pub(crate) fn restart(&mut self) {
         self.start_exporter();
-        self.settle();
+        self.wait_converged();
         self.checker.run();
     }
 
-    /// Waits until the exporter shows the truth.
-    pub(crate) fn settle(&self) {
+    /// Waits until the exporter has converged.
+    pub(crate) fn wait_converged(&self) {
         let started = Instant::now();
         let bound = self.checker.converged(started, Duration::from_secs(60));
         assert!(started.elapsed() < Duration::from_secs(120), "{bound}: {}", self.exporter().logged());
@@ -225,36 +220,49 @@ impl World {
     }
 
     /// The objects of the world.
-    pub(crate) fn claims(&self) -> &[Claim] {
-        &self.claims
+    pub(crate) fn keys(&self) -> &[SeriesKey] {
+        &self.keys
     }
 
-    /// Writes an object, and records it as the truth.
-    pub(crate) fn write(&self, claim: &Claim, live: Live) {
-        let before = self.checker.truth.lock().unwrap().newest(claim);
-        self.checker.truth.lock().unwrap().begin(claim, live);
+    /// Writes an object, and records it as the expected state.
+    pub(crate) fn write(&self, key: &SeriesKey, value: ExpectedValue) {
+        let before = self.checker.expected.lock().unwrap().newest(key);
+        self.checker.expected.lock().unwrap().begin(key, value);
         match &self.server {
-            Server::Fake(api) => write_fake(api, claim, live),
+            Server::Fake(api) => write_fake(api, key, value),
             Server::Real(cluster, client) => {
-                let exists = before != Live::Absent;
-                cluster.block_on(write_real(client, claim, live, exists));
+                let exists = before != ExpectedValue::Absent;
+                cluster.block_on(write_real(client, key, value, exists));
             }
         }
-        self.checker.truth.lock().unwrap().end(claim);
+        self.checker.expected.lock().unwrap().end(key);
+    }
+
+    /// Allows changes of these kinds this time until [`World::end_allowances`].
+    pub(crate) fn allow_lag(&self, kinds: &[&'static str], lag: Duration) {
+        let mut expected = self.checker.expected.lock().unwrap();
+        kinds.iter().for_each(|kind| expected.allow_lag(kind, lag));
+    }
+
+    /// From now on, changes must be visible within the usual time. The exporter has converged before.
+    pub(crate) fn end_allowances(&self) {
+        self.checker.expected.lock().unwrap().end_allowances();
     }
 
     /// Makes random changes: objects drift, are reverted, deleted and created. Every second object is never deleted.
     pub(crate) fn churn(&mut self, changes: usize) {
         for _ in 0..changes {
-            let index = self.random.usize(0..self.claims.len());
-            let claim = self.claims[index].clone();
-            let live = self.checker.truth.lock().unwrap().newest(&claim);
-            let next = match (live, self.random.u8(0..10)) {
-                (Live::InSync | Live::Drifted, 0..3) if index % 2 == 1 => Live::Absent,
-                (Live::InSync, _) => Live::Drifted,
-                (Live::Absent | Live::Drifted, _) => Live::InSync,
+            let index = self.random.usize(0..self.keys.len());
+            let key = self.keys[index].clone();
+            let value = self.checker.expected.lock().unwrap().newest(&key);
+            let next = match (value, self.random.u8(0..10)) {
+                (ExpectedValue::InSync | ExpectedValue::Drifted, 0..3) if index % 2 == 1 => {
+                    ExpectedValue::Absent
+                }
+                (ExpectedValue::InSync, _) => ExpectedValue::Drifted,
+                (ExpectedValue::Absent | ExpectedValue::Drifted, _) => ExpectedValue::InSync,
             };
-            self.write(&claim, next);
+            self.write(&key, next);
         }
     }
 
@@ -267,20 +275,21 @@ impl World {
         }
     }
 
-    /// Waits until the exporter shows the truth. The bound counts from now.
+    /// Waits until the exporter has converged. The bound counts from now.
     pub(crate) fn converged(&self, seconds: u64) -> Bound {
         self.checker.converged(Instant::now(), Duration::from_secs(seconds))
     }
 
-    /// The time until all watches of a kind are reported as down.
+    pub(crate) fn is_reported_down(&self, kind: &str) -> bool {
+        let page = self.exporter().metrics();
+        let mut lines = page.lines().filter(|line| line.starts_with("drift_watch_stream_up{"));
+        lines.any(|line| line.contains(&format!("kind=\"{kind}\"")) && line.ends_with(" 0"))
+    }
+
+    /// The time until a watch of a kind is reported as down.
     pub(crate) fn reported_down(&self, kind: &str, limit: Duration) -> Bound {
         let started = Instant::now();
-        let is_down = || {
-            let page = self.exporter().metrics();
-            let mut lines = page.lines().filter(|line| line.starts_with("drift_watch_stream_up{"));
-            lines.any(|line| line.contains(&format!("kind=\"{kind}\"")) && line.ends_with(" 0"))
-        };
-        while started.elapsed() < limit * 2 && !is_down() {
+        while started.elapsed() < limit * 2 && !self.is_reported_down(kind) {
             std::thread::sleep(Duration::from_millis(50));
         }
         Bound::time("reported down", started.elapsed(), limit)
@@ -330,41 +339,41 @@ pub(crate) fn kubeconfig_text(scheme: &str, port: u16, cluster: &str, user: &str
 }
 
 /// An object of the fake API server.
-pub(crate) fn object(claim: &Claim, live: Live) -> Value {
-    let mut object = if claim.kind == "Service" {
-        live_objects::service(&claim.name)
+pub(crate) fn object(key: &SeriesKey, value: ExpectedValue) -> Value {
+    let mut object = if key.kind == "Service" {
+        live_objects::service(&key.name)
     } else {
-        live_objects::deployment(&claim.name)
+        live_objects::deployment(&key.name)
     };
-    object["metadata"]["namespace"] = claim.namespace.as_str().into();
-    match (live, claim.kind.as_str()) {
-        (Live::Drifted, "Service") => object["spec"]["ports"][0]["port"] = json!(81),
-        (Live::Drifted, _) => object = live_objects::edited(object, 1),
-        (Live::InSync | Live::Absent, _) => {}
+    object["metadata"]["namespace"] = key.namespace.as_str().into();
+    match (value, key.kind.as_str()) {
+        (ExpectedValue::Drifted, "Service") => object["spec"]["ports"][0]["port"] = json!(81),
+        (ExpectedValue::Drifted, _) => object = live_objects::edited(object, 1),
+        (ExpectedValue::InSync | ExpectedValue::Absent, _) => {}
     }
     object
 }
 
-fn plural(claim: &Claim) -> &'static str {
-    if claim.kind == "Service" { "services" } else { "deployments" }
+fn plural(key: &SeriesKey) -> &'static str {
+    if key.kind == "Service" { "services" } else { "deployments" }
 }
 
-fn write_fake(api: &ApiServer, claim: &Claim, live: Live) {
-    match live {
-        Live::Absent => api.delete(plural(claim), &claim.namespace, &claim.name),
-        Live::InSync | Live::Drifted => api.put(plural(claim), object(claim, live)),
+fn write_fake(api: &ApiServer, key: &SeriesKey, value: ExpectedValue) {
+    match value {
+        ExpectedValue::Absent => api.delete(plural(key), &key.namespace, &key.name),
+        ExpectedValue::InSync | ExpectedValue::Drifted => api.put(plural(key), object(key, value)),
     }
 }
 
-async fn write_real(client: &Client, claim: &Claim, live: Live, exists: bool) {
-    let Claim { kind, namespace, name, .. } = claim;
+async fn write_real(client: &Client, key: &SeriesKey, value: ExpectedValue, exists: bool) {
+    let SeriesKey { kind, namespace, name, .. } = key;
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let (replicas, port) = if live == Live::Drifted { (5, 81) } else { (2, 80) };
+    let (replicas, port) = if value == ExpectedValue::Drifted { (5, 81) } else { (2, 80) };
     let is_service = kind == "Service";
-    match (live, exists) {
-        (Live::Absent, _) if is_service => objects::delete(&services, name).await,
-        (Live::Absent, _) => objects::delete(&deployments, name).await,
+    match (value, exists) {
+        (ExpectedValue::Absent, _) if is_service => objects::delete(&services, name).await,
+        (ExpectedValue::Absent, _) => objects::delete(&deployments, name).await,
         (_, false) if is_service => {
             objects::create_with_hash(client, &Kind::service(), &objects::service(namespace, name)).await;
         }

@@ -6,7 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Run, report::Outcome, support::cluster::User, world::World};
+use crate::{
+    Run,
+    report::{Outcome, worst},
+    support::cluster::User,
+    world::World,
+};
+
+/// Longer than a change may take to be visible.
+const AFTERWARDS: Duration = Duration::from_secs(8);
 
 /// A real API server is killed and comes back after some seconds.
 pub(super) fn kill(run: &Run, seconds: u64) -> Outcome {
@@ -33,10 +41,11 @@ pub(super) fn compaction(run: &Run) -> Outcome {
     let mut world = World::real(run.options());
     world.kubeconfig = world.cluster().kubeconfig(User::Exporter);
     let mut world = world.started();
+    let mut bounds = Vec::new();
     for _ in 0..2 {
         world.cluster().kill_apiserver();
         world.cluster().start_apiserver();
-        world.settle();
+        world.wait_converged();
         world.exporter().running.signal("STOP");
         world.churn(20);
         // A restart closes the watches. Otherwise the exporter would read the events from its socket buffer.
@@ -44,34 +53,36 @@ pub(super) fn compaction(run: &Run) -> Outcome {
         world.cluster().compact();
         world.cluster().start_apiserver();
         world.exporter().running.signal("CONT");
-        world.settle();
+        bounds.push(world.converged(60));
     }
     let gone = world.exporter().metrics();
     assert!(gone.contains("reason=\"gone\""), "the exporter has not listed again");
-    let bounds = vec![world.converged(60)];
-    world.outcome(bounds)
+    world.outcome(worst(bounds))
 }
 
 /// etcd goes back to a copy of its data: all resource versions that the exporter knows are in the future.
 pub(super) fn restored_etcd(run: &Run) -> Outcome {
-    let mut world = World::real(run.options().with_lag(60));
+    let mut world = World::real(run.options());
     world.kubeconfig = world.cluster().kubeconfig(User::Exporter);
     let mut world = world.started();
     world.churn(10);
     let (data, copy) = (world.cluster().etcd_data(), world.folder().join("backup"));
     stop(&mut world);
     copy_folder(&data, &copy);
-    let backup = world.checker.truth.lock().unwrap().current();
+    let backup = world.checker.expected.lock().unwrap().current();
     start(&mut world);
     world.churn(60);
-    world.settle();
+    world.wait_converged();
     stop(&mut world);
     std::fs::remove_dir_all(&data).expect("the data can be removed");
     copy_folder(&copy, &data);
-    world.checker.truth.lock().unwrap().restore(&backup);
+    world.checker.expected.lock().unwrap().restore(&backup);
+    let restored = Instant::now();
     start(&mut world);
-    let bounds = vec![world.converged(60)];
-    world.outcome(bounds)
+    let mut bounds = vec![world.checker.converged(restored, Duration::from_secs(60))];
+    world.churn_for(AFTERWARDS);
+    bounds.push(world.converged(60));
+    world.outcome(worst(bounds))
 }
 
 fn stop(world: &mut World) {
@@ -91,14 +102,16 @@ fn copy_folder(from: &Path, to: &Path) {
 
 /// The same with the fake API server, which answers watches from the future with silence.
 pub(super) fn restored_fake(run: &Run) -> Outcome {
-    let mut world = World::fake(run.options().with_lag(60)).started();
+    let mut world = World::fake(run.options()).started();
     world.churn(10);
-    let (backup, truth) = (world.api().backup(), world.checker.truth.lock().unwrap().current());
+    let (backup, expected) = (world.api().backup(), world.checker.expected.lock().unwrap().current());
     world.churn(60);
-    world.settle();
+    world.wait_converged();
     world.api().restore(&backup);
     world.api().close_watches();
-    world.checker.truth.lock().unwrap().restore(&truth);
-    let bounds = vec![world.converged(60)];
-    world.outcome(bounds)
+    world.checker.expected.lock().unwrap().restore(&expected);
+    let mut bounds = vec![world.converged(60)];
+    world.churn_for(AFTERWARDS);
+    bounds.push(world.converged(60));
+    world.outcome(worst(bounds))
 }

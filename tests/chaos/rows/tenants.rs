@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Run,
-    checker::{Claim, Live},
+    checker::{ExpectedValue, SeriesKey},
     report::{Bound, Outcome},
     support::{api_server::ApiServer, gzip::gzip},
     world::World,
@@ -32,18 +32,18 @@ fn world(run: &Run, deployments: usize) -> World {
     fs::write(&settings, text).expect("the settings can be written");
     world.flags.extend(["--config.file".to_owned(), settings.display().to_string()]);
     put_release(world.api(), "victim", "web", 1, "deployed", &deployment("victim", "web", 2), "");
-    set_victim(&world, Live::InSync);
+    set_victim(&world, ExpectedValue::InSync);
     world.started()
 }
 
-fn victim() -> Claim {
-    Claim::new("Deployment", "victim", "web", "helm")
+fn victim() -> SeriesKey {
+    SeriesKey::new("Deployment", "victim", "web", "helm")
 }
 
 /// Writes the live object of the victim's release.
-fn set_victim(world: &World, live: Live) {
-    world.checker.truth.lock().unwrap().begin(&victim(), live);
-    let replicas = if live == Live::Drifted { 0 } else { 2 };
+fn set_victim(world: &World, expected: ExpectedValue) {
+    world.checker.expected.lock().unwrap().begin(&victim(), expected);
+    let replicas = if expected == ExpectedValue::Drifted { 0 } else { 2 };
     world.api().put("deployments", json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"namespace": "victim", "name": "web", "uid": "victim-web", "generation": 1,
@@ -51,7 +51,7 @@ fn set_victim(world: &World, live: Live) {
             "annotations": {"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "victim"}},
         "spec": {"replicas": replicas},
     }));
-    world.checker.truth.lock().unwrap().end(&victim());
+    world.checker.expected.lock().unwrap().end(&victim());
 }
 
 /// A document of a manifest.
@@ -98,9 +98,9 @@ pub(super) fn mutes(run: &Run) -> Outcome {
     put_release(world.api(), "tenant", "evil", 1, "deployed", &claimed, "");
     put_release(world.api(), "tenant", "evil", 2, "pending-upgrade", &claimed, "");
     world.churn_for(Duration::from_secs(4));
-    set_victim(&world, Live::Drifted);
+    set_victim(&world, ExpectedValue::Drifted);
     world.churn_for(Duration::from_secs(10));
-    set_victim(&world, Live::InSync);
+    set_victim(&world, ExpectedValue::InSync);
     world.churn_for(Duration::from_secs(7));
     let bounds = vec![world.converged(10)];
     world.outcome(bounds)
@@ -109,21 +109,21 @@ pub(super) fn mutes(run: &Run) -> Outcome {
 /// A locked state of the tenant declares the object of another state.
 pub(super) fn locks(run: &Run) -> Outcome {
     let mut world = world(run, 24);
-    let claim = Claim::new("ConfigMap", "victim", "settings", "terraform");
-    let set = |world: &World, live: Live| {
-        world.checker.truth.lock().unwrap().begin(&claim, live);
-        let value = if live == Live::Drifted { "edited" } else { "declared" };
+    let key = SeriesKey::new("ConfigMap", "victim", "settings", "terraform");
+    let set = |world: &World, expected: ExpectedValue| {
+        world.checker.expected.lock().unwrap().begin(&key, expected);
+        let value = if expected == ExpectedValue::Drifted { "edited" } else { "declared" };
         world.api().put(
             "configmaps",
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value},
             "metadata": {"namespace": "victim", "name": "settings", "uid": "victim-settings"}}),
         );
-        world.checker.truth.lock().unwrap().end(&claim);
+        world.checker.expected.lock().unwrap().end(&key);
     };
     let declared = |value: &str| state("victim", "settings", &json!({"key": value}).to_string(), "");
-    set(&world, Live::InSync);
+    set(&world, ExpectedValue::InSync);
     put_state(world.api(), "victim", "web", &declared("declared"));
-    world.settle();
+    world.wait_converged();
     let info = json!({"ID": "1", "Operation": "OperationTypeApply", "Who": "mallory", "Created": jiff::Timestamp::now().to_string()});
     world.api().put(
         "leases",
@@ -133,9 +133,9 @@ pub(super) fn locks(run: &Run) -> Outcome {
     );
     put_state(world.api(), "tenant", "web", &declared("edited"));
     world.churn_for(Duration::from_secs(4));
-    set(&world, Live::Drifted);
+    set(&world, ExpectedValue::Drifted);
     world.churn_for(Duration::from_secs(8));
-    set(&world, Live::InSync);
+    set(&world, ExpectedValue::InSync);
     world.churn_for(Duration::from_secs(4));
     let bounds = vec![world.converged(10)];
     world.outcome(bounds)
@@ -352,12 +352,12 @@ fn attacked(mut world: World, run: &Run, attack: impl FnOnce(&ApiServer)) -> Out
 }
 
 /// Upgrades the victim's release to this number of replicas, and waits until the exporter shows it.
-fn upgrade(world: &World, revision: u64, replicas: u32, live: Live) -> Duration {
+fn upgrade(world: &World, revision: u64, replicas: u32, expected: ExpectedValue) -> Duration {
     let started = Instant::now();
-    world.checker.truth.lock().unwrap().begin(&victim(), live);
+    world.checker.expected.lock().unwrap().begin(&victim(), expected);
     let manifest = deployment("victim", "web", replicas);
     put_release(world.api(), "victim", "web", revision, "deployed", &manifest, "");
-    world.checker.truth.lock().unwrap().end(&victim());
+    world.checker.expected.lock().unwrap().end(&victim());
     world.converged(5);
     started.elapsed()
 }
@@ -366,12 +366,13 @@ fn upgrade(world: &World, revision: u64, replicas: u32, live: Live) -> Duration 
 pub(super) fn starves(run: &Run) -> Outcome {
     let mut world = world(run, 24);
     // An upgrade that the live object does not follow, and the next one, which it has followed already.
-    let idle = upgrade(&world, 2, 3, Live::Drifted).max(upgrade(&world, 3, 2, Live::InSync));
+    let idle =
+        upgrade(&world, 2, 3, ExpectedValue::Drifted).max(upgrade(&world, 3, 2, ExpectedValue::InSync));
     let manifest = anchors(6).repeat(400);
     put_release(world.api(), "tenant", "evil", 1, "deployed", &manifest, "");
     world.churn_for(Duration::from_secs(2));
     put_release(world.api(), "tenant", "evil", 2, "deployed", &manifest, "");
-    let starved = upgrade(&world, 4, 3, Live::Drifted);
+    let starved = upgrade(&world, 4, 3, ExpectedValue::Drifted);
     let delay = Bound::time("delay", starved.saturating_sub(idle), Duration::from_secs(1));
     let converged = world.converged(5);
     let outcome = world.outcome(vec![delay, converged]);

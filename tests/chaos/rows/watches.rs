@@ -1,19 +1,21 @@
 //! Lists and watches fail: 410, half-open connections, cut and silent responses, errors, malformed events.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::{
     Run,
-    checker::Live,
+    checker::ExpectedValue,
     proxy::{CloseMode, Fault, Filter},
-    report::{Bound, Outcome},
+    report::{Bound, Outcome, worst},
     world::{World, object},
 };
 
 /// The longest backoff, plus time to list.
 const RECOVERY: u64 = 35;
+/// Longer than a change may take to be visible.
+const AFTERWARDS: Duration = Duration::from_secs(8);
 const DEPLOYMENTS: &str = "deployments";
 
 /// Every watch repeatedly receives 410 as an event, while objects change.
@@ -44,30 +46,41 @@ pub(super) fn gone_status(run: &Run) -> Outcome {
 
 /// The watch of one kind falls silent and stays open. The other kind is not affected.
 pub(super) fn half_open_one(run: &Run) -> Outcome {
-    half_open(World::fake(run.options().with_lag(60)).started(), Filter::all_of(DEPLOYMENTS))
+    half_open(World::fake(run.options()).started(), Filter::all_of(DEPLOYMENTS), &["Deployment"])
 }
 
 pub(super) fn half_open_all(run: &Run) -> Outcome {
-    half_open(World::fake(run.options().with_lag(60)).started(), Filter::ALL)
+    half_open(World::fake(run.options()).started(), Filter::ALL, &["Deployment", "Service"])
 }
 
 pub(super) fn half_open_real(run: &Run) -> Outcome {
-    half_open(World::real(run.options().with_lag(60)).started(), Filter::ALL)
+    half_open(World::real(run.options()).started(), Filter::ALL, &["Deployment", "Service"])
 }
 
-fn half_open(mut world: World, filter: Filter) -> Outcome {
+/// Changes of the silenced kinds are not visible before their watches are reported as down.
+fn half_open(mut world: World, filter: Filter, silenced: &[&'static str]) -> Outcome {
+    const DETECTED: Duration = Duration::from_secs(45);
+    world.allow_lag(silenced, DETECTED);
     world.proxy.inject(filter, Fault::Blackhole);
-    world.churn(10);
-    let reported = world.reported_down("Deployment", Duration::from_secs(45));
+    let started = Instant::now();
+    let mut bounds = Vec::new();
+    while started.elapsed() < DETECTED && !world.is_reported_down("Deployment") {
+        world.churn(1);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    bounds.push(Bound::time("reported down", started.elapsed(), DETECTED));
     world.proxy.heal();
-    let bounds = vec![reported, world.converged(RECOVERY)];
-    world.outcome(bounds)
+    bounds.push(world.converged(RECOVERY));
+    world.end_allowances();
+    world.churn_for(AFTERWARDS);
+    bounds.push(world.converged(RECOVERY));
+    world.outcome(worst(bounds))
 }
 
 /// A relist is cut after each part of its objects, while objects are deleted.
 pub(super) fn list_cut(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
-    let (bytes, parts) = (world.proxy.list_bytes(DEPLOYMENTS), world.claims().len());
+    let (bytes, parts) = (world.proxy.list_bytes(DEPLOYMENTS), world.keys().len());
     let mut bounds = Vec::new();
     for part in (0..parts).step_by(run.quick_or(8, 1)) {
         let mode = if part % 2 == 0 { CloseMode::Orderly } else { CloseMode::Reset };
@@ -78,7 +91,7 @@ pub(super) fn list_cut(run: &Run) -> Outcome {
         bounds.push(world.converged(RECOVERY));
         // Events end the backoff, so that the next list is not late.
         world.churn(12);
-        world.settle();
+        world.wait_converged();
     }
     world.outcome(worst(bounds))
 }
@@ -141,18 +154,6 @@ fn storm_with(mut world: World, statuses: &[u16]) -> Outcome {
     world.outcome(bounds)
 }
 
-/// Of bounds with the same name, the one with the largest value.
-fn worst(bounds: Vec<Bound>) -> Vec<Bound> {
-    bounds.into_iter().fold(Vec::new(), |mut worst, bound| {
-        match worst.iter_mut().find(|other: &&mut Bound| other.is_of(&bound)) {
-            Some(other) if other.is_less_than(&bound) => *other = bound,
-            Some(_) => {}
-            None => worst.push(bound),
-        }
-        worst
-    })
-}
-
 /// One kind is forbidden for a while. The other one keeps all its events.
 pub(super) fn forbidden(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
@@ -200,13 +201,13 @@ pub(super) fn connections(run: &Run) -> Outcome {
 
 /// Events arrive twice, late, malformed and cut; an object has 2 MiB.
 pub(super) fn events(run: &Run) -> Outcome {
-    let mut world = World::fake(run.options().with_lag(RECOVERY)).started();
-    let claim = world.claims()[0].clone();
+    let mut world = World::fake(run.options()).started();
+    let key = world.keys()[0].clone();
     for _ in 0..run.quick_or(1, 5) {
-        world.write(&claim, Live::Drifted);
-        let old = world.api().object(DEPLOYMENTS, &claim.namespace, &claim.name).expect("it exists");
-        world.write(&claim, Live::InSync);
-        let new = world.api().object(DEPLOYMENTS, &claim.namespace, &claim.name).expect("it exists");
+        world.write(&key, ExpectedValue::Drifted);
+        let old = world.api().object(DEPLOYMENTS, &key.namespace, &key.name).expect("it exists");
+        world.write(&key, ExpectedValue::InSync);
+        let new = world.api().object(DEPLOYMENTS, &key.namespace, &key.name).expect("it exists");
         // The old state after the new one, twice, and the new one again.
         for object in [&old, &old, &new] {
             world.api().send_line(DEPLOYMENTS, &json!({"type": "MODIFIED", "object": object}).to_string());
@@ -219,8 +220,8 @@ pub(super) fn events(run: &Run) -> Outcome {
             world.api().send_line(DEPLOYMENTS, line);
             world.churn_for(Duration::from_secs(3));
         }
-        world.write(&claim, Live::InSync);
-        let mut large = object(&claim, Live::InSync);
+        world.write(&key, ExpectedValue::InSync);
+        let mut large = object(&key, ExpectedValue::InSync);
         large["metadata"]["annotations"]["large"] = "x".repeat(2 << 20).into();
         world.api().put(DEPLOYMENTS, large);
         world.churn_for(Duration::from_secs(2));
