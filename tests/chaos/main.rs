@@ -2,7 +2,7 @@
 //! its bound.
 //!
 //! `CHAOS_ROWS` selects rows by the start of their names, separated by commas. `CHAOS_QUICK=1` runs the short form.
-//! `CHAOS_EXPORTER` is the build to test.
+//! `CHAOS_EXPORTER` is the build to test. With `REQUIRE_ALL=1`, a row that cannot run fails.
 
 #![expect(
     clippy::print_stdout,
@@ -146,11 +146,16 @@ fn run_row(run: &Run, row: &'static Row) -> Ran {
 fn print_table(selected: &[&Row], outcomes: &[Ran]) -> ExitCode {
     println!("\n{HEADER}");
     let in_order = selected.iter().filter_map(|row| outcomes.iter().find(|(name, ..)| *name == row.name));
+    let requires_all = env::var("REQUIRE_ALL").is_ok_and(|required| !required.is_empty());
     let mut is_over = false;
     let mut notes = Vec::new();
     for (name, took, outcome) in in_order {
         println!("{}", line(name, *took, outcome));
-        if outcome.skipped.is_none() && !outcome.is_within_bounds() {
+        let is_over_bounds = match &outcome.skipped {
+            Some(_) => requires_all,
+            None => !outcome.is_within_bounds(),
+        };
+        if is_over_bounds {
             is_over = true;
             notes.extend(outcome.notes.iter().map(|note| format!("{name}: {note}")));
         }

@@ -22,6 +22,8 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
+use crate::support::wait::eventually;
+
 /// The requests of a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filter {
@@ -89,10 +91,26 @@ pub(crate) struct Proxy {
     state: Arc<State>,
 }
 
+/// A fault that the proxy injects.
+#[derive(Debug)]
+struct Injected {
+    filter: Filter,
+    fault: Fault,
+    /// The number of requests that it still applies to; none for all of them.
+    left: Option<usize>,
+    was_injected: bool,
+}
+
+impl Injected {
+    /// Whether requests have met the fault as often as the row wants.
+    fn is_complete(&self) -> bool {
+        self.was_injected && self.left.is_none_or(|left| left == 0)
+    }
+}
+
 struct State {
     upstream: Upstream,
-    /// Each fault has the number of requests that it still applies to.
-    faults: Mutex<Vec<(Filter, Fault, usize)>>,
+    faults: Mutex<Vec<Injected>>,
     /// Closes every open connection.
     close: watch::Sender<CloseMode>,
     urls: Mutex<Vec<String>>,
@@ -129,15 +147,23 @@ impl Proxy {
 
     /// Injects a fault into all matching requests until [`Proxy::heal`].
     pub(crate) fn inject(&self, filter: Filter, fault: Fault) {
-        self.inject_times(filter, fault, usize::MAX);
+        self.add(filter, fault, None);
     }
 
     /// Injects a fault into the next matching requests.
     pub(crate) fn inject_times(&self, filter: Filter, fault: Fault, times: usize) {
-        self.state.faults.lock().unwrap().push((filter, fault, times));
+        self.add(filter, fault, Some(times));
     }
 
+    fn add(&self, filter: Filter, fault: Fault, left: Option<usize>) {
+        self.state.faults.lock().unwrap().push(Injected { filter, fault, left, was_injected: false });
+    }
+
+    /// Ends all faults. Waits until requests have met each of them, because a row whose fault no request meets tests nothing.
     pub(crate) fn heal(&self) {
+        eventually("requests have met every fault", || {
+            self.state.faults.lock().unwrap().iter().all(Injected::is_complete).then_some(())
+        });
         self.state.faults.lock().unwrap().clear();
     }
 
@@ -211,6 +237,8 @@ impl State {
                     let mode = *closed.borrow();
                     return client.end(mode).await;
                 }
+                // A client sends one request for each connection; it has disconnected.
+                _ = client.read_u8() => return Ok(()),
             };
             if length == 0 {
                 self.list_bytes.lock().unwrap().insert(url, sent);
@@ -248,16 +276,20 @@ impl State {
 
     fn take_fault(&self, url: &str) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
-        let (_, fault, times) =
-            faults.iter_mut().find(|(filter, _, times)| *times > 0 && filter.matches(url))?;
-        *times -= 1;
-        Some(*fault)
+        let mut matching = faults.iter_mut().filter(|injected| injected.filter.matches(url));
+        let injected = matching.find(|injected| injected.left != Some(0))?;
+        injected.left = injected.left.map(|left| left - 1);
+        injected.was_injected = true;
+        Some(injected.fault)
     }
 
     /// Whether the data of an open response is dropped.
     fn swallows(&self, url: &str) -> bool {
-        let faults = self.faults.lock().unwrap();
-        faults.iter().any(|(filter, fault, _)| matches!(fault, Fault::Blackhole) && filter.matches(url))
+        let mut faults = self.faults.lock().unwrap();
+        let is_blackhole = |injected: &&mut Injected| {
+            matches!(injected.fault, Fault::Blackhole) && injected.filter.matches(url)
+        };
+        faults.iter_mut().find(is_blackhole).map(|injected| injected.was_injected = true).is_some()
     }
 }
 

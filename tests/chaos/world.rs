@@ -295,6 +295,12 @@ impl World {
         Bound::time("reported down", started.elapsed(), limit)
     }
 
+    /// How often watches of a kind were opened again, for this reason.
+    pub(crate) fn restarts(&self, kind: &str, reason: &str) -> f64 {
+        let labels = [("kind", kind), ("reason", reason)];
+        self.exporter().sample("drift_watch_restarts_total", &labels).unwrap_or_default()
+    }
+
     /// A field of `/proc/…/status` of the exporter, in KiB.
     pub(crate) fn memory_kib(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.exporter().running.pid()))
@@ -315,8 +321,9 @@ impl World {
         self.memory_kib("VmRSS")
     }
 
-    /// Ends the checker with its findings and these bounds.
+    /// Ends the checker with its findings and these bounds, and the faults of the proxy.
     pub(crate) fn outcome(&mut self, bounds: Vec<Bound>) -> Outcome {
+        self.proxy.heal();
         let next = self.checker.another();
         let (counts, notes) = std::mem::replace(&mut self.checker, next).finish();
         Outcome { counts, bounds, notes, skipped: None }

@@ -249,13 +249,20 @@ impl ApiServer {
         }
     }
 
-    /// Sends a raw line on every open watch of a plural.
-    pub fn send_line(&self, plural: &str, line: &str) {
+    /// Sends a raw line on every open watch of a plural, and returns their number.
+    pub fn send_line(&self, plural: &str, line: &str) -> usize {
         let mut inner = self.0.lock().unwrap();
         let line = Bytes::from(format!("{line}\n"));
+        let mut sent = 0;
         inner.watches.retain(|watch| {
-            watch.request.plural != plural || watch.sender.unbounded_send(Ok(line.clone())).is_ok()
+            if watch.request.plural != plural {
+                return true;
+            }
+            let is_sent = watch.sender.unbounded_send(Ok(line.clone())).is_ok();
+            sent += usize::from(is_sent);
+            is_sent
         });
+        sent
     }
 
     /// Closes every open watch without an event.

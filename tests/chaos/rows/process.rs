@@ -12,9 +12,10 @@ use std::{
 
 use crate::{
     Run,
+    checker::ExpectedValue,
     proxy::{CloseMode, Fault, Filter},
     report::{Bound, Counts, Outcome},
-    support::{exporter::Exporter, http_client},
+    support::{exporter::Exporter, http_client, wait::eventually},
     world::World,
 };
 
@@ -155,11 +156,28 @@ pub(super) fn clock(run: &Run) -> Outcome {
         // The engine reads the clock at its next tick.
         std::thread::sleep(Duration::from_secs(3));
         in_future += onsets_after(&world.exporter().metrics(), now() + hours * 3600 + 1);
+        assert_clock(&world, hours * 3600);
         world.churn_for(Duration::from_secs(run.quick_or(3, 35)));
     }
     let mut bounds = vec![Bound::count("onsets in the future", in_future, 0)];
     bounds.push(world.converged(10));
     world.outcome(bounds)
+}
+
+/// The clock of the exporter is ahead by some seconds: it records when a Service began to drift, whose fields have no managers here.
+fn assert_clock(world: &World, ahead: i64) {
+    let mut services = world.keys().iter().filter(|key| key.kind == "Service");
+    let service = services.next().expect("a Service");
+    world.write(service, ExpectedValue::InSync);
+    world.wait_converged();
+    let (before, labels) = (now(), [("kind", "Service"), ("name", &*service.name)]);
+    world.write(service, ExpectedValue::Drifted);
+    let onset = eventually("the Service has an onset", || {
+        world.exporter().sample("drift_resource_drifted_timestamp_seconds", &labels)
+    });
+    let seconds = |time: i64| jiff::SignedDuration::from_secs(time + ahead).as_secs_f64();
+    let is_shifted = (seconds(before - 2)..=seconds(now() + 2)).contains(&onset);
+    assert!(is_shifted, "onset {onset} between {before} and {}, {ahead} s ahead", now());
 }
 
 fn now() -> i64 {

@@ -9,6 +9,7 @@ use crate::{
     checker::ExpectedValue,
     proxy::{CloseMode, Fault, Filter},
     report::{Bound, Outcome, worst},
+    support::wait::eventually,
     world::{World, object},
 };
 
@@ -22,10 +23,12 @@ const DEPLOYMENTS: &str = "deployments";
 pub(super) fn gone_event(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     for _ in 0..run.quick_or(3, 20) {
+        let gone = world.restarts("Deployment", "gone");
         world.churn(10);
         world.api().compact_history();
         world.api().close_watches();
         world.churn_for(Duration::from_secs(3));
+        eventually("the watch is gone", || (world.restarts("Deployment", "gone") > gone).then_some(()));
     }
     let bounds = vec![world.converged(RECOVERY)];
     world.outcome(bounds)
@@ -159,9 +162,10 @@ pub(super) fn forbidden(run: &Run) -> Outcome {
     let mut world = World::fake(run.options()).started();
     world.proxy.inject(Filter::all_of(DEPLOYMENTS), Fault::Status(403, None));
     world.proxy.close_connections(CloseMode::Orderly);
+    let reported = world.reported_down("Deployment", Duration::from_secs(5));
     world.churn_for(Duration::from_secs(run.quick_or(10, 60)));
     world.proxy.heal();
-    let bounds = vec![world.converged(RECOVERY)];
+    let bounds = vec![reported, world.converged(RECOVERY)];
     world.outcome(bounds)
 }
 
@@ -171,10 +175,12 @@ pub(super) fn retry_after(run: &Run) -> Outcome {
     world.proxy.inject(Filter::all_of(DEPLOYMENTS), Fault::Status(429, Some(10)));
     world.proxy.close_connections(CloseMode::Orderly);
     let before = world.proxy.requests(Filter::all_of(DEPLOYMENTS));
-    world.churn_for(Duration::from_secs(20));
+    let (injected, time) = (Instant::now(), Duration::from_secs(20));
+    let reported = world.reported_down("Deployment", Duration::from_secs(5));
+    world.churn_for(time.saturating_sub(injected.elapsed()));
     let requests = world.proxy.requests(Filter::all_of(DEPLOYMENTS)) - before;
     world.proxy.heal();
-    let bounds = vec![Bound::count("requests in 20 s", requests, 3), world.converged(RECOVERY)];
+    let bounds = vec![reported, Bound::count("requests in 20 s", requests, 3), world.converged(RECOVERY)];
     world.outcome(bounds)
 }
 
@@ -210,14 +216,14 @@ pub(super) fn events(run: &Run) -> Outcome {
         let new = world.api().object(DEPLOYMENTS, &key.namespace, &key.name).expect("it exists");
         // The old state after the new one, twice, and the new one again.
         for object in [&old, &old, &new] {
-            world.api().send_line(DEPLOYMENTS, &json!({"type": "MODIFIED", "object": object}).to_string());
+            send_line(&world, &json!({"type": "MODIFIED", "object": object}).to_string());
         }
         world.churn_for(Duration::from_secs(2));
         let event = json!({"type": "MODIFIED", "object": new}).to_string();
         for line in
             ["not JSON", &event[..event.len() / 2], r#"{"type":"MODIFIED","object":{"metadata":7}}"#, "{}"]
         {
-            world.api().send_line(DEPLOYMENTS, line);
+            send_line(&world, line);
             world.churn_for(Duration::from_secs(3));
         }
         world.write(&key, ExpectedValue::InSync);
@@ -228,4 +234,9 @@ pub(super) fn events(run: &Run) -> Outcome {
     }
     let bounds = vec![world.converged(RECOVERY)];
     world.outcome(bounds)
+}
+
+/// Sends a line as soon as a watch is open.
+fn send_line(world: &World, line: &str) {
+    eventually("a watch receives the line", || (world.api().send_line(DEPLOYMENTS, line) > 0).then_some(()));
 }
