@@ -15,7 +15,7 @@ use crate::{
     Run,
     checker::{ExpectedValue, SeriesKey},
     report::{Bound, Outcome},
-    support::{api_server::ApiServer, gzip::gzip},
+    support::{api_server::ApiServer, gzip::gzip, wait::eventually},
     world::World,
 };
 
@@ -273,6 +273,11 @@ fn anchors(levels: usize) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {{{data}}}\n")
 }
 
+/// 400 documents of 110,000 values each.
+fn expanded() -> String {
+    anchors(5).repeat(400)
+}
+
 /// Incompressible text, so that a large release is not a decompression bomb.
 fn padding() -> String {
     let mut random = fastrand::Rng::with_seed(3);
@@ -362,16 +367,26 @@ fn upgrade(world: &World, revision: u64, replicas: u32, expected: ExpectedValue)
     started.elapsed()
 }
 
-/// A small release that takes long to expand delays neither other releases nor readiness.
+/// Small releases that take long to expand delay neither other releases nor readiness.
 pub(super) fn starves(run: &Run) -> Outcome {
+    const EXPANDED: usize = 12;
     let mut world = world(run, 24);
     // An upgrade that the live object does not follow, and the next one, which it has followed already.
     let idle =
         upgrade(&world, 2, 3, ExpectedValue::Drifted).max(upgrade(&world, 3, 2, ExpectedValue::InSync));
-    let manifest = anchors(6).repeat(400);
-    put_release(world.api(), "tenant", "evil", 1, "deployed", &manifest, "");
-    world.churn_for(Duration::from_secs(2));
-    put_release(world.api(), "tenant", "evil", 2, "deployed", &manifest, "");
+    // Each document is within the limits, so that only the one on work stops the exporter.
+    let put_all = |revision| {
+        (0..EXPANDED).for_each(|index| {
+            let name = format!("evil{index}");
+            put_release(world.api(), "tenant", &name, revision, "deployed", &expanded(), "");
+        });
+    };
+    put_all(1);
+    let message = "raise limits.baseline.work";
+    eventually("the limit on work stops the releases", || {
+        (world.exporter().logged().matches(message).count() >= EXPANDED).then_some(())
+    });
+    put_all(2);
     let starved = upgrade(&world, 4, 3, ExpectedValue::Drifted);
     let delay = Bound::time("delay", starved.saturating_sub(idle), Duration::from_secs(1));
     let converged = world.converged(5);
