@@ -4,6 +4,7 @@
 use std::{
     fmt::Write as _,
     fs,
+    ops::Add,
     process::Command,
     time::{Duration, Instant},
 };
@@ -189,6 +190,22 @@ impl Input {
     pub(super) const ALL: [Self; 6] =
         [Self::Numbers, Self::Documents, Self::State, Self::Maps, Self::Anchors, Self::Rules];
 
+    /// What the exporter reports about them.
+    fn reported(self) -> Reported {
+        let (too_large, accepted, rejected_rules) = match self {
+            Self::Numbers | Self::State => (2, 0, 0),
+            Self::Documents | Self::Maps => (1, 0, 0),
+            // Those of at most five levels are within the limits.
+            Self::Anchors => (6, 5, 0),
+            Self::Rules => (0, 0, 60),
+            // One is within the limits.
+            Self::SmallRules => (0, 0, 239),
+            Self::Watches => (0, 2, 0),
+            Self::Kinds => (0, 1, 0),
+        };
+        Reported { too_large, accepted, rejected_rules }
+    }
+
     fn put(self, api: &ApiServer) {
         match self {
             Self::Numbers => {
@@ -313,10 +330,53 @@ fn put_rules(api: &ApiServer, name: &str, count: usize, rules: impl Fn(usize) ->
     }
 }
 
+/// Inputs of the tenant, as the exporter reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reported {
+    /// Baselines that exceed a limit.
+    too_large: usize,
+    /// Baselines whose objects are compared.
+    accepted: usize,
+    /// ConfigMaps with rules that are rejected.
+    rejected_rules: usize,
+}
+
+impl Add for Reported {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            too_large: self.too_large + other.too_large,
+            accepted: self.accepted + other.accepted,
+            rejected_rules: self.rejected_rules + other.rejected_rules,
+        }
+    }
+}
+
+impl Reported {
+    fn of(world: &World) -> Self {
+        let get = |path: &str| world.exporter().get(path).map(|response| response.json()).unwrap_or_default();
+        let (status, rules) = (get("/v1/status"), get("/v1/rules"));
+        let baselines = status["baselines"].as_array().into_iter().flatten();
+        let of_tenant =
+            |baseline: &&Value| baseline["state"].as_str().is_some_and(|name| name.contains("tenant"));
+        let (too_large, others): (Vec<&Value>, Vec<&Value>) =
+            baselines.filter(of_tenant).partition(|baseline| baseline["fault"]["reason"] == "too_large");
+        let accepted = others.into_iter().filter(|baseline| baseline["objects"].as_u64() > Some(0));
+        let problems = rules["problems"].as_array();
+        Self {
+            too_large: too_large.len(),
+            accepted: accepted.count(),
+            rejected_rules: problems.map_or(0, Vec::len),
+        }
+    }
+}
+
 /// Victims keep their series, their verdicts and their latency, and the exporter its memory.
 pub(super) fn memory(run: &Run, inputs: &[Input]) -> Outcome {
     let world = world(run, 24);
-    attacked(world, run, |api| {
+    let expected = inputs.iter().map(|input| input.reported()).fold(Reported::default(), Add::add);
+    attacked(world, run, expected, |api| {
         inputs.iter().for_each(|input| input.put(api));
     })
 }
@@ -324,25 +384,27 @@ pub(super) fn memory(run: &Run, inputs: &[Input]) -> Outcome {
 /// 300,000 declared objects of one tenant beside 300 victims.
 pub(super) fn crowds(run: &Run) -> Outcome {
     let world = world(run, 300);
-    attacked(world, run, |api| {
+    attacked(world, run, Input::Documents.reported(), |api| {
         put_evil(api, "crowd", &config_maps(300_000));
     })
 }
 
-fn attacked(mut world: World, run: &Run, attack: impl FnOnce(&ApiServer)) -> Outcome {
+fn attacked(mut world: World, run: &Run, expected: Reported, attack: impl FnOnce(&ApiServer)) -> Outcome {
     std::thread::sleep(Duration::from_secs(3));
     let (idle_latency, idle_memory) = (world.checker.take_p99(), world.reset_peak());
     attack(world.api());
-    // Waits until the exporter has read the inputs, which takes minutes without limits.
-    let (attacked, limit) = (Instant::now(), Duration::from_secs(run.quick_or(30, 180)));
+    // Waits until the exporter has read and compared the inputs, which takes minutes without limits.
+    let (attacked, limit) = (Instant::now(), Duration::from_secs(run.quick_or(60, 180)));
     let mut used = world.cpu_seconds();
     loop {
         world.churn_for(Duration::from_secs(5));
         let before = std::mem::replace(&mut used, world.cpu_seconds());
-        if used - before < 2.0 || attacked.elapsed() > limit {
+        let is_read = used - before < 2.0 && Reported::of(&world) == expected;
+        if is_read || attacked.elapsed() > limit {
             break;
         }
     }
+    assert_eq!(Reported::of(&world), expected, "the exporter has not read every input");
     let latency = world.checker.take_p99();
     let peak = world.memory_kib("VmHWM").saturating_sub(idle_memory);
     let limit = (idle_latency * 2).max(Duration::from_millis(100));
