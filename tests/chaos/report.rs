@@ -23,24 +23,31 @@ pub(crate) struct Bound {
     value: f64,
     limit: f64,
     unit: &'static str,
+    /// The value without the load.
+    idle: Option<f64>,
 }
 
 impl Bound {
     pub(crate) fn time(what: &'static str, value: Duration, limit: Duration) -> Self {
-        Self { what, value: value.as_secs_f64(), limit: limit.as_secs_f64(), unit: "s" }
+        Self { what, value: value.as_secs_f64(), limit: limit.as_secs_f64(), unit: "s", idle: None }
     }
 
     pub(crate) fn latency(what: &'static str, value: Duration, limit: Duration) -> Self {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-        Self { what, value: milliseconds(value), limit: milliseconds(limit), unit: "ms" }
+        Self { what, value: milliseconds(value), limit: milliseconds(limit), unit: "ms", idle: None }
     }
 
     pub(crate) fn memory(what: &'static str, kib: u64, limit_mib: u64) -> Self {
-        Self { what, value: number(kib) / 1024.0, limit: number(limit_mib), unit: "MiB" }
+        Self { what, value: number(kib) / 1024.0, limit: number(limit_mib), unit: "MiB", idle: None }
     }
 
     pub(crate) fn count(what: &'static str, value: usize, limit: usize) -> Self {
-        Self { what, value: number(value as u64), limit: number(limit as u64), unit: "" }
+        Self { what, value: number(value as u64), limit: number(limit as u64), unit: "", idle: None }
+    }
+
+    /// Prints the latency without the load, too.
+    pub(crate) fn with_idle(self, idle: Duration) -> Self {
+        Self { idle: Some(idle.as_secs_f64() * 1e3), ..self }
     }
 
     /// Whether both measure the same.
@@ -64,10 +71,11 @@ fn number(count: u64) -> f64 {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, value, limit, unit } = self;
+        let Self { what, value, limit, unit, idle } = self;
         let digits = |number: &f64| usize::from(number.fract() != 0.0);
         let (value_digits, limit_digits) = (digits(value), digits(limit));
-        let line = format!("{what} {value:.value_digits$} ≤ {limit:.limit_digits$} {unit}");
+        let idle = idle.map_or(String::new(), |idle| format!(" (idle {idle:.1})"));
+        let line = format!("{what} {value:.value_digits$}{idle} ≤ {limit:.limit_digits$} {unit}");
         f.write_str(line.trim_end())
     }
 }

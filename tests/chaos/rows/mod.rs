@@ -38,7 +38,7 @@ impl Row {
     }
 }
 
-pub(crate) static ROWS: [Row; 48] = [
+pub(crate) static ROWS: [Row; 51] = [
     row("kill_1s", |run| outages::kill(run, 1)),
     row("kill_20s", |run| outages::kill(run, 20)).long(),
     row("kill_90s", |run| outages::kill(run, 90)).long(),
@@ -82,6 +82,9 @@ pub(crate) static ROWS: [Row; 48] = [
         .long(),
     row("tenant_watches", |run| tenants::memory(run, &[tenants::Input::Watches])).alone().long(),
     row("tenant_kinds", |run| tenants::memory(run, &[tenants::Input::Kinds])).alone().long(),
+    row("tenant_expanded", |run| tenants::memory(run, &[tenants::Input::Expanded])).alone().long(),
+    row("tenant_keys", |run| tenants::memory(run, &[tenants::Input::LongKeys])).alone().long(),
+    row("tenant_missing", |run| tenants::memory(run, &[tenants::Input::Missing])).alone().long(),
     row("tenant_all", |run| tenants::memory(run, &tenants::Input::ALL)).alone(),
     row("slow_resources", clients::slow_resources).alone(),
     row("slow_pages", clients::slow_pages).alone(),

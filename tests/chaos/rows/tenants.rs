@@ -10,6 +10,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use drift_exporter::config::Limits;
 use serde_json::{Value, json};
 
 use crate::{
@@ -183,24 +184,39 @@ pub(super) enum Input {
     Watches,
     /// A release with 19,990 kinds that the API server does not serve.
     Kinds,
+    /// A small release that expands to 400 large documents.
+    Expanded,
+    /// Five ConfigMaps with rules, each with an unknown key of 900 KB.
+    LongKeys,
+    /// Two releases with as many objects as the limits allow. None of the objects exists.
+    Missing,
 }
 
 impl Input {
     /// Those that are read at the same time.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Numbers, Self::Documents, Self::State, Self::Maps, Self::Anchors, Self::Rules];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Numbers,
+        Self::Documents,
+        Self::State,
+        Self::Maps,
+        Self::Anchors,
+        Self::Rules,
+        Self::Expanded,
+        Self::LongKeys,
+    ];
 
     /// What the exporter reports about them.
     fn reported(self) -> Reported {
         let (too_large, accepted, rejected_rules) = match self {
             Self::Numbers | Self::State => (2, 0, 0),
-            Self::Documents | Self::Maps => (1, 0, 0),
+            Self::Documents | Self::Maps | Self::Expanded => (1, 0, 0),
             // Those of at most five levels are within the limits.
             Self::Anchors => (6, 5, 0),
             Self::Rules => (0, 0, 60),
             // One is within the limits.
             Self::SmallRules => (0, 0, 239),
-            Self::Watches => (0, 2, 0),
+            Self::LongKeys => (0, 0, 5),
+            Self::Watches | Self::Missing => (0, 2, 0),
             Self::Kinds => (0, 1, 0),
         };
         Reported { too_large, accepted, rejected_rules }
@@ -256,6 +272,23 @@ impl Input {
                     format!("apiVersion: g{index}.example/v1\nkind: {kind}{index}\nmetadata: {{name: a}}")
                 });
                 put_evil(api, "kinds", &manifest);
+            }
+            Self::Expanded => put_release(api, "tenant", "expanded", 1, "deployed", &expanded(), ""),
+            Self::LongKeys => {
+                let key = "k".repeat(900_000);
+                put_rules(api, "keys", 5, |index| {
+                    format!("- {{name: r{index}, {key}: a, effect: ignore}}\n")
+                });
+            }
+            Self::Missing => {
+                let limits = Limits::default();
+                let count = limits.baseline.objects.min(limits.namespace.claims / 2);
+                for name in ["missing", "more-missing"] {
+                    let manifest = many(count, |index| {
+                        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}-{index}}}")
+                    });
+                    put_release(api, "tenant", name, 1, "deployed", &manifest, "");
+                }
             }
         }
     }
@@ -407,11 +440,11 @@ fn attacked(mut world: World, run: &Run, expected: Reported, attack: impl FnOnce
     assert_eq!(Reported::of(&world), expected, "the exporter has not read every input");
     let latency = world.checker.take_p99();
     let peak = world.memory_kib("VmHWM").saturating_sub(idle_memory);
-    let limit = (idle_latency * 2).max(Duration::from_millis(100));
+    let limit = (idle_latency * 2).max(Duration::from_millis(20));
     let page = world.exporter().get("/");
     let bounds = vec![
         Bound::memory("over idle", peak, 128),
-        Bound::latency("scrape p99", latency, limit),
+        Bound::latency("scrape p99", latency, limit).with_idle(idle_latency),
         Bound::memory("page", page.map_or(u64::MAX, |page| page.text().len() as u64 / 1024), 1),
         world.converged(10),
     ];
