@@ -14,8 +14,8 @@ use std::{
     cell::Cell,
     env, fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use proptest::{
@@ -31,11 +31,14 @@ use crate::targets::{TARGETS, Target};
 const MAX_DURATION: Duration = Duration::from_secs(1);
 /// Peak memory of a case, in KiB, on top of what the process holds.
 const MAX_MEMORY: u64 = 64 << 10;
-/// No faster case can touch that much memory, so only slower ones are measured, in another run.
+/// No faster case can touch that much memory, so the peak is read only after slower ones.
 const MEASURED: Duration = Duration::from_millis(5);
+/// A case that takes longer does not return at all.
+const HANGS_AFTER: Duration = Duration::from_secs(10);
 const DEFAULT_CASES: u32 = 1_000;
 /// One target at a time: memory is measured for the process.
 static TURN: Mutex<()> = Mutex::new(());
+const REGRESSIONS: &str = "tests/fuzz/regressions";
 
 /// One change of an input.
 #[derive(Clone, Debug)]
@@ -117,13 +120,66 @@ fn mutate(input: &mut Vec<u8>, mutation: &Mutation) {
     }
 }
 
+/// The corpus of a target, and the input with which it hung.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(target.name);
     let mut files: Vec<PathBuf> =
         fs::read_dir(&folder).expect("the corpus exists").map(|file| file.expect("a file").path()).collect();
     files.sort();
     assert!(!files.is_empty(), "{} is empty", folder.display());
+    let hanging = hanging_file(target.name);
+    files.extend(hanging.exists().then_some(hanging));
     files.iter().map(|file| fs::read(file).expect("the corpus can be read")).collect()
+}
+
+fn hanging_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(REGRESSIONS).join(format!("{name}.hang"))
+}
+
+/// The case that runs now: its target, its input, and when it started.
+type Running = Arc<Mutex<Option<(&'static str, Vec<u8>, Instant)>>>;
+
+/// Aborts the process if a case does not return, and keeps its input. A thread cannot be ended from outside.
+fn watch(running: &Running) {
+    let running = Arc::downgrade(running);
+    std::thread::spawn(move || {
+        while let Some(running) = running.upgrade() {
+            let case = running.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((name, input, started)) = &*case
+                && started.elapsed() > HANGS_AFTER
+            {
+                let file = hanging_file(name);
+                let written =
+                    fs::create_dir_all(file.with_file_name("")).and_then(|()| fs::write(&file, input));
+                println!("{name}: a case does not return: {}: {written:?}", file.display());
+                std::process::abort();
+            }
+            drop(case);
+            drop(running);
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+}
+
+/// The cost of one case.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    time: Duration,
+    /// In KiB, on top of what the process held; 0 for a fast case.
+    memory: u64,
+}
+
+/// Runs one case.
+fn run(target: &Target, input: &[u8], running: &Running) -> Cost {
+    let set = |case| *running.lock().unwrap_or_else(PoisonError::into_inner) = case;
+    set(Some((target.name, input.to_vec(), Instant::now())));
+    fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
+    let (before, started) = (resident(), cpu_time());
+    (target.run)(input);
+    let time = cpu_time().saturating_sub(started);
+    let memory = if time > MEASURED { peak().saturating_sub(before) } else { 0 };
+    set(None);
+    Cost { time, memory }
 }
 
 /// The CPU time of this thread.
@@ -132,17 +188,18 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).expect("CPU time is not negative")
 }
 
-/// The peak memory of `run` in KiB, on top of what the process holds.
-fn peak_memory(run: impl FnOnce()) -> u64 {
-    let status = |field: &str| -> u64 {
-        let status = fs::read_to_string("/proc/self/status").expect("Linux");
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field exists");
-        line.trim().trim_end_matches(" kB").parse().expect("a number")
-    };
-    fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
-    let before = status("VmRSS:");
-    run();
-    status("VmHWM:").saturating_sub(before)
+/// The memory of the process, in KiB. `statm` is faster to read than `status`, for every case.
+fn resident() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: u64 = statm.split(' ').nth(1).expect("the field exists").parse().expect("a number");
+    pages * 4
+}
+
+/// The peak memory of the process since the last reset, in KiB.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the field exists");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// Fuzzes one target. A case that fails is shrunk, and kept in `tests/fuzz/regressions`, which later runs try first.
@@ -150,10 +207,12 @@ fn fuzz(name: &str) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let target = TARGETS.iter().find(|target| target.name == name).expect("the target exists");
     let seeds = corpus(target);
-    seeds.iter().for_each(|seed| (target.run)(seed));
+    let running = Running::default();
+    watch(&running);
+    seeds.iter().for_each(|seed| drop(run(target, seed, &running)));
     let cases =
         env::var("FUZZ_CASES").map_or(DEFAULT_CASES, |cases| cases.parse().expect("a number of cases"));
-    let regressions = Box::leak(format!("tests/fuzz/regressions/{name}.txt").into_boxed_str());
+    let regressions = Box::leak(format!("{REGRESSIONS}/{name}.txt").into_boxed_str());
     let config = Config {
         cases,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(regressions))),
@@ -163,13 +222,10 @@ fn fuzz(name: &str) {
     let strategy = (select(seeds), prop::collection::vec(mutation(), 1..6));
     let result = TestRunner::new(config).run(&strategy, |(mut input, mutations)| {
         mutations.iter().for_each(|mutation| mutate(&mut input, mutation));
-        let started = cpu_time();
-        (target.run)(&input);
-        let elapsed = cpu_time().saturating_sub(started);
-        let memory = if elapsed > MEASURED { peak_memory(|| (target.run)(&input)) } else { 0 };
-        slowest.set(slowest.get().max(elapsed));
+        let Cost { time, memory } = run(target, &input, &running);
+        slowest.set(slowest.get().max(time));
         largest.set(largest.get().max(memory));
-        prop_assert!(elapsed <= MAX_DURATION, "took {:?}", elapsed);
+        prop_assert!(time <= MAX_DURATION, "took {:?}", time);
         prop_assert!(memory <= MAX_MEMORY, "used {} KiB", memory);
         Ok(())
     });

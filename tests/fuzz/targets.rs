@@ -6,7 +6,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::{BaselineLimits, Overrides, load, load_web, read_yaml},
     rules::{RuleConfig, RuleSet, RuleSpec},
-    sources::{helm, read_objects, terraform},
+    sources::{
+        helm, read_objects,
+        terraform::{self, PublishedBaseline},
+    },
     types::Source,
     watch::{
         LineBuffer, ObjectDecoder, WatchLine,
@@ -82,6 +85,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn states(input: &[u8]) {
     let _ = terraform::decode(input, &redaction_key());
     let _ = terraform::decode(&gzip(input), &redaction_key());
+    let _ = PublishedBaseline::read(input, &BaselineLimits::default());
 }
 
 fn releases(input: &[u8]) {
