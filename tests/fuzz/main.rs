@@ -209,7 +209,9 @@ fn fuzz(name: &str) {
     let seeds = corpus(target);
     let running = Running::default();
     watch(&running);
-    seeds.iter().for_each(|seed| drop(run(target, seed, &running)));
+    for seed in &seeds {
+        run(target, seed, &running);
+    }
     let cases =
         env::var("FUZZ_CASES").map_or(DEFAULT_CASES, |cases| cases.parse().expect("a number of cases"));
     let regressions = Box::leak(format!("{REGRESSIONS}/{name}.txt").into_boxed_str());

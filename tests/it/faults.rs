@@ -438,6 +438,6 @@ async fn idle_watch_sends_four_small_requests_per_minute_and_no_list() {
     let probes = probes.iter().filter(|url| url.contains("deployments")).count();
     assert_eq!(lists(&api), 1);
     assert!((115..=125).contains(&watches), "{watches}");
-    assert!(probes <= watches, "{probes}");
+    assert!((115..=125).contains(&probes), "{probes}");
     assert!(others.iter().all(|url| url.contains("labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue")));
 }

@@ -212,10 +212,10 @@ pub(super) fn memory_limit(run: &Run) -> Outcome {
     for _ in 0..starts {
         world.start_command(&mut group.command(run.program()));
         let exporter = world.exporter.as_mut().expect("it was started");
-        while !exporter.running.has_ended() && exporter.get("/readyz").is_none_or(|ready| ready.status != 200)
-        {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        eventually("the exporter is ready or killed", || {
+            let is_ready = exporter.get("/readyz").is_some_and(|ready| ready.status == 200);
+            (is_ready || exporter.running.has_ended()).then_some(())
+        });
         world.api().compact_history();
         world.api().close_watches();
         std::thread::sleep(Duration::from_secs(2));

@@ -7,6 +7,7 @@ use drift_exporter::{
     watch::{ClusterConnection, client_from},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use rustix::fs::{FileType, Mode};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -289,9 +290,21 @@ async fn api_client_follows_rotated_ca_and_client_certificate() {
     .await;
 
     // Another server in the same file is another cluster. Its objects must not mix with the objects of this cluster.
-    server.file.write("kubeconfig", &kubeconfig.replace(&address, "https://localhost:1"));
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(request().await.unwrap(), 200);
+    let path = server.file.path().with_file_name("kubeconfig");
+    let other = kubeconfig.replace(&address, "https://localhost:1");
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // A write to a pipe ends only when the client has opened it to read it.
+    let written = std::thread::spawn(move || std::fs::write(path, other));
+    completes("the client reads the kubeconfig again", async {
+        while !written.is_finished() {
+            assert_eq!(request().await.unwrap(), 200);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    })
+    .await;
+    written.join().unwrap().unwrap();
+    assert_eq!(request().await.unwrap(), 200, "the client stays with its server");
 }
 
 #[tokio::test]
