@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,6 +19,7 @@ use crate::{
         exporter::Exporter,
         objects::{all, create_namespace, grant},
         parts::program,
+        stored::{release_secret, state_secret},
     },
     terraform_states::kubectl,
 };
@@ -94,9 +94,7 @@ fn create_terraform_and_helm_objects(cluster: &Cluster) {
     let state = json!({"version": 4, "serial": 1, "lineage": "l", "resources": [{"mode": "managed",
         "type": "kubernetes_config_map_v1", "name": "rates", "provider": "provider[\"registry.terraform.io/hashicorp/kubernetes\"]",
         "instances": [{"schema_version": 0, "attributes": attributes}]}]});
-    let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": "shop"});
-    let secret = json!({"metadata": {"name": "tfstate-default-shop", "labels": labels},
-        "data": {"tfstate": STANDARD.encode(state.to_string())}});
+    let secret = state_secret("terraform", "shop", state.to_string().as_bytes());
     post(cluster, "/api/v1/namespaces/terraform/secrets", &secret);
 
     let mail = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mail"},
@@ -109,9 +107,7 @@ fn create_terraform_and_helm_objects(cluster: &Cluster) {
 pub(crate) fn create_release(cluster: &Cluster, name: &str, manifest: &str) {
     let release = json!({"name": name, "namespace": "shop", "version": 1, "manifest": manifest,
         "info": {"status": "deployed"}, "chart": {"metadata": {"name": name, "version": "1.0.0"}}});
-    let labels = json!({"owner": "helm", "name": name, "status": "deployed", "version": "1"});
-    let secret = json!({"metadata": {"name": format!("sh.helm.release.v1.{name}.v1"), "labels": labels},
-        "type": "helm.sh/release.v1", "stringData": {"release": STANDARD.encode(release.to_string())}});
+    let secret = release_secret("shop", name, 1, "deployed", release.to_string().as_bytes());
     post(cluster, "/api/v1/namespaces/shop/secrets", &secret);
 }
 

@@ -1,9 +1,8 @@
 //! A thousand secrets in Helm releases and their objects: the exporter exposes none of them.
 
-use std::{fmt::Write as _, fs, io::Write as _};
+use std::{fmt::Write as _, fs};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,7 +10,9 @@ use crate::{
     support::{
         cluster::{Cluster, User},
         exporter::Exporter,
+        gzip::gzip,
         objects::{create_namespace, grant},
+        stored::release_secret,
         wait::eventually,
     },
 };
@@ -82,15 +83,6 @@ fn release(manifest: &str, canaries: &mut Canaries) -> Vec<u8> {
     release.to_string().into_bytes()
 }
 
-pub(crate) fn release_secret(name: &str, text: &[u8]) -> Value {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text).unwrap();
-    let packed = STANDARD.encode(encoder.finish().unwrap());
-    let labels = json!({"owner": "helm", "name": name, "status": "deployed", "version": "1"});
-    json!({"metadata": {"name": format!("sh.helm.release.v1.{name}.v1"), "labels": labels},
-        "type": "helm.sh/release.v1", "stringData": {"release": packed}})
-}
-
 #[test]
 fn secrets_of_helm_releases_are_never_exposed() {
     let cluster = Cluster::start();
@@ -105,10 +97,14 @@ fn secrets_of_helm_releases_are_never_exposed() {
     let manifest = make_objects(&cluster, &mut canaries);
     let release = release(&manifest, &mut canaries);
     assert!(canaries.count() >= 1_000, "{}", canaries.count());
-    post(&cluster, "/api/v1/namespaces/shop/secrets", &release_secret("web", &release));
+    let store = |name: &str, text: &[u8]| {
+        let secret = release_secret("shop", name, 1, "deployed", &gzip(text));
+        post(&cluster, "/api/v1/namespaces/shop/secrets", &secret);
+    };
+    store("web", &release);
     // The error message of a malformed release must not quote a nearby secret.
     let cut = release.windows(10).position(|part| part == b"\"manifest\"").unwrap() + 400;
-    post(&cluster, "/api/v1/namespaces/shop/secrets", &release_secret("broken", &release[..cut]));
+    store("broken", &release[..cut]);
 
     let history = cluster.folder().join("history");
     let settings = cluster.folder().join("settings.yaml");

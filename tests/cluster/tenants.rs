@@ -1,17 +1,17 @@
 //! A tenant with real RBAC permissions, who may write Secrets and Leases in one namespace, and nothing else.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
     canaries::post,
     fixture::DRIFTED,
-    helm_canaries::release_secret,
     support::{
         cluster::{Cluster, User},
         exporter::Exporter,
+        gzip::gzip,
         objects::{create_namespace, grant},
+        stored::{release_secret, state_secret},
         wait::eventually,
     },
 };
@@ -61,7 +61,7 @@ fn release(namespace: &str, name: &str, objects: &[Value]) -> Value {
     let manifest = manifest.join("\n---\n");
     let release = json!({"name": name, "namespace": namespace, "version": 1, "manifest": manifest,
         "info": {"status": "deployed"}, "chart": {"metadata": {"name": name, "version": "1.0.0"}}});
-    release_secret(name, release.to_string().as_bytes())
+    release_secret(namespace, name, 1, "deployed", &gzip(release.to_string()))
 }
 
 #[test]
@@ -101,9 +101,7 @@ fn tenant_neither_mutes_nor_forges_drift() {
     let map = json!({"metadata": [{"namespace": "victim", "name": "web"}], "data": {"key": "forged"}});
     let resource = json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": "web", "instances": [{"attributes": map}]});
     let state = json!({"version": 4, "serial": 1, "lineage": "l", "resources": [resource]}).to_string();
-    let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": "evil"});
-    let state = json!({"metadata": {"name": "tfstate-default-evil", "labels": labels}, "data": {"tfstate": STANDARD.encode(state)}});
-    post_as_tenant(&cluster, SECRETS, &state).unwrap();
+    post_as_tenant(&cluster, SECRETS, &state_secret("tenant", "evil", state.as_bytes())).unwrap();
 
     let settings = cluster.folder().join("settings.yaml");
     let sources = json!({"sources": {"terraform": {"this_cluster": true}, "helm": {}}});

@@ -21,6 +21,7 @@ use crate::{
         cpu::least_of_three,
         gzip::gzip,
         source::{START, SourceEvent, SourceFixture, start},
+        stored::release_secret,
     },
     terraform_state::bomb,
 };
@@ -50,11 +51,9 @@ pub(crate) fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8>
 
 /// A Secret as Helm writes it; `packed` is its content before base64.
 pub(crate) fn stored(namespace: &str, revision: u64, status: &str, packed: &[u8]) -> Value {
-    let labels = json!({"owner": "helm", "name": "web", "status": status, "version": revision.to_string()});
-    let metadata = json!({"name": format!("sh.helm.release.v1.web.v{revision}"), "namespace": namespace, "labels": labels,
-        "creationTimestamp": START});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "helm.sh/release.v1",
-        "data": {"release": STANDARD.encode(STANDARD.encode(packed))}})
+    let mut secret = release_secret(namespace, "web", revision, status, packed);
+    secret["metadata"]["creationTimestamp"] = json!(START);
+    secret
 }
 
 pub(crate) fn put(server: &ApiServer, revision: u64, status: &str, names: &[&str]) {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::{
         BaselineLimits, LimitExceeded, Limits, NamespaceLimits, Overrides, Settings, TeamRulesSettings, load,
         read_yaml,
     },
-    rules::RuleSpec,
+    rules::{RuleConfig, RuleSet, RuleSpec},
     sources::{read_objects, terraform},
     types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, Source},
 };
@@ -23,6 +22,7 @@ use crate::{
         gzip::gzip,
         live_objects::{deployment, edited},
         source::{SourceEvent, SourceFixture},
+        stored::release_secret,
     },
     terraform_source,
 };
@@ -37,11 +37,7 @@ fn release(namespace: &str, name: &str, revision: u64, manifest: &str) -> Value 
 
 fn with_manifest(namespace: &str, name: &str, revision: u64, manifest: &str, chart: &str) -> Value {
     let text = json!({"name": name, "namespace": namespace, "version": revision, "manifest": manifest, "config": chart});
-    let labels =
-        json!({"owner": "helm", "name": name, "status": "deployed", "version": revision.to_string()});
-    let metadata = json!({"name": format!("sh.helm.release.v1.{name}.v{revision}"), "namespace": namespace, "labels": labels});
-    let stored = STANDARD.encode(STANDARD.encode(gzip(text.to_string())));
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "helm.sh/release.v1", "data": {"release": stored}})
+    release_secret(namespace, name, revision, "deployed", &gzip(text.to_string()))
 }
 
 /// A ConfigMap with a value in YAML.
@@ -383,7 +379,10 @@ fn messages_shorten_names_from_outside() {
     ]
     .map(|rules| match read_yaml::<Vec<RuleSpec>>(&rules) {
         Err(problem) => vec![problem.to_string()],
-        Ok(_) => Vec::new(),
+        Ok(rules) => {
+            let problems = RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() }).err();
+            problems.unwrap_or_default().iter().map(ToString::to_string).collect()
+        }
     });
     let settings = [
         format!("rules: [{{name: {long}, effect: ignore}}]"),

@@ -7,16 +7,12 @@
 )]
 
 use std::{
-    collections::BTreeMap,
-    fs,
-    io::Write as _,
-    iter,
+    fs, iter,
     process::Command,
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use flate2::{Compression, write::GzEncoder};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{Namespace, Secret},
@@ -27,7 +23,10 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::support::{embedded::Embedded, exporter::Exporter, memory::memory_of, wait::PATIENCE};
+use crate::support::{
+    embedded::Embedded, exporter::Exporter, gzip::gzip, memory::memory_of, stored::release_secret,
+    wait::PATIENCE,
+};
 
 const SECRETS: usize = 40;
 const ZEROS: [u8; 4096] = [0; 4096];
@@ -50,18 +49,8 @@ fn release(secrets: &[Secret]) -> Secret {
     let documents = secrets.iter().map(|secret| format!("---\n# Source: web/s.yaml\n{}\n", json!(secret)));
     let text = json!({"name": "web", "namespace": "default", "version": 1, "manifest": documents.collect::<String>(),
         "info": {"status": "deployed"}, "chart": {"metadata": {"name": "web", "version": "1.0.0"}}});
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text.to_string().as_bytes()).unwrap();
-    let packed = STANDARD.encode(encoder.finish().unwrap());
-    let labels = [("owner", "helm"), ("name", "web"), ("status", "deployed"), ("version", "1")];
-    let labels: BTreeMap<_, _> = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let name = Some("sh.helm.release.v1.web.v1".to_owned());
-    Secret {
-        metadata: ObjectMeta { name, labels: Some(labels), ..ObjectMeta::default() },
-        data: Some([("release".to_owned(), ByteString(packed.into_bytes()))].into()),
-        type_: Some("helm.sh/release.v1".to_owned()),
-        ..Secret::default()
-    }
+    let secret = release_secret("default", "web", 1, "deployed", &gzip(text.to_string()));
+    serde_json::from_value(secret).unwrap()
 }
 
 /// The memory of a process, without pages that the process never wrote.

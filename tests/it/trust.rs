@@ -23,6 +23,7 @@ use crate::{
         engine::{EngineFixture, key, sensitive_state, state},
         exporter_fixture::ExporterFixture,
         gzip::gzip,
+        stored::lock_lease,
     },
     terraform_published::{publish, secrets},
     terraform_source::secret,
@@ -117,12 +118,7 @@ fn put_state(api: &ApiServer, namespace: &str, objects: &[(&str, &str, &str, &st
 /// The lock of a running apply.
 fn put_lock(api: &ApiServer, namespace: &str) {
     let info = json!({"ID": "1", "Operation": "OperationTypeApply", "Who": "mallory", "Created": "2026-02-01T12:00:00Z"});
-    api.put(
-        "leases",
-        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "1"},
-            "metadata": {"name": "lock-tfstate-default-shop", "namespace": namespace, "labels": {"tfstate": "true"},
-                "annotations": {"app.terraform.io/lock-info": info.to_string()}}}),
-    );
+    api.put("leases", lock_lease(namespace, "shop", &info));
 }
 
 async fn resources(exporter: &ExporterFixture, query: &str) -> Vec<Value> {

@@ -37,5 +37,6 @@ pub mod receiver;
 pub mod routes;
 pub mod source;
 pub mod stack;
+pub mod stored;
 pub mod terraform;
 pub mod wait;

@@ -17,7 +17,12 @@ use crate::{
     Run,
     checker::{ExpectedValue, SeriesKey},
     report::{Bound, Outcome},
-    support::{api_server::ApiServer, gzip::gzip, wait::eventually},
+    support::{
+        api_server::ApiServer,
+        gzip::gzip,
+        stored::{lock_lease, release_secret, state_secret},
+        wait::eventually,
+    },
     world::World,
 };
 
@@ -81,16 +86,9 @@ fn put_release(
         "info": {"first_deployed": deployed, "last_deployed": deployed, "status": status, "notes": notes},
         "chart": {"metadata": {"name": "web", "version": "1.0.0"}},
     });
-    let labels = json!({"owner": "helm", "name": name, "status": status, "version": revision.to_string()});
-    let packed = STANDARD.encode(STANDARD.encode(gzip(release.to_string())));
-    api.put(
-        SECRETS,
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "data": {"release": packed},
-            "metadata": {"name": format!("sh.helm.release.v1.{name}.v{revision}"), "namespace": namespace,
-                "labels": labels, "creationTimestamp": deployed},
-        }),
-    );
+    let mut secret = release_secret(namespace, name, revision, status, &gzip(release.to_string()));
+    secret["metadata"]["creationTimestamp"] = deployed.into();
+    api.put(SECRETS, secret);
 }
 
 /// A pending upgrade of the tenant's release declares the victim's object.
@@ -127,12 +125,7 @@ pub(super) fn locks(run: &Run) -> Outcome {
     put_state(world.api(), "victim", "web", &declared("declared"));
     world.wait_converged();
     let info = json!({"ID": "1", "Operation": "OperationTypeApply", "Who": "mallory", "Created": jiff::Timestamp::now().to_string()});
-    world.api().put(
-        "leases",
-        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "1"},
-        "metadata": {"name": "lock-tfstate-default-web", "namespace": "tenant", "labels": {"tfstate": "true"},
-            "annotations": {"app.terraform.io/lock-info": info.to_string()}}}),
-    );
+    world.api().put("leases", lock_lease("tenant", "web", &info));
     put_state(world.api(), "tenant", "web", &declared("edited"));
     world.churn_for(Duration::from_secs(4));
     set(&world, ExpectedValue::Drifted);
@@ -346,10 +339,7 @@ fn state(namespace: &str, name: &str, data: &str, notes: &str) -> String {
 }
 
 fn put_state(api: &ApiServer, namespace: &str, name: &str, state: &str) {
-    let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": name});
-    let secret: Value = json!({"apiVersion": "v1", "kind": "Secret", "data": {"tfstate": STANDARD.encode(gzip(state))},
-        "metadata": {"name": format!("tfstate-default-{name}"), "namespace": namespace, "labels": labels}});
-    api.put(SECRETS, secret);
+    api.put(SECRETS, state_secret(namespace, name, &gzip(state)));
 }
 
 fn put_rules(api: &ApiServer, name: &str, count: usize, rules: impl Fn(usize) -> String) {

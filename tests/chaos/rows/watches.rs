@@ -195,7 +195,7 @@ pub(super) fn connections(run: &Run) -> Outcome {
     ];
     for fault in faults {
         for mode in [CloseMode::Reset, CloseMode::Orderly] {
-            world.proxy.inject_times(Filter::watches(""), fault, 2);
+            world.proxy.inject_times(Filter::watches(""), fault, run.quick_or(1, 2));
             world.proxy.close_connections(mode);
             world.churn_for(Duration::from_secs(run.quick_or(2, 6)));
         }
