@@ -84,7 +84,7 @@ pub(crate) static ROWS: [Row; 51] = [
     row("tenant_kinds", |run| tenants::memory(run, &[tenants::Input::Kinds])).alone().long(),
     row("tenant_expanded", |run| tenants::memory(run, &[tenants::Input::Expanded])).alone().long(),
     row("tenant_keys", |run| tenants::memory(run, &[tenants::Input::LongKeys])).alone().long(),
-    row("tenant_missing", |run| tenants::memory(run, &[tenants::Input::Missing])).alone().long(),
+    row("tenant_missing", tenants::missing).alone().long(),
     row("tenant_all", |run| tenants::memory(run, &tenants::Input::ALL)).alone(),
     row("slow_resources", clients::slow_resources).alone(),
     row("slow_pages", clients::slow_pages).alone(),
