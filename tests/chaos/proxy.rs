@@ -98,13 +98,13 @@ struct Injected {
     fault: Fault,
     /// The number of requests that it still applies to; none for all of them.
     left: Option<usize>,
-    was_injected: bool,
+    is_met: bool,
 }
 
 impl Injected {
     /// Whether requests have met the fault as often as the row wants.
     fn is_complete(&self) -> bool {
-        self.was_injected && self.left.is_none_or(|left| left == 0)
+        self.is_met && self.left.is_none_or(|left| left == 0)
     }
 }
 
@@ -156,7 +156,7 @@ impl Proxy {
     }
 
     fn add(&self, filter: Filter, fault: Fault, left: Option<usize>) {
-        self.state.faults.lock().unwrap().push(Injected { filter, fault, left, was_injected: false });
+        self.state.faults.lock().unwrap().push(Injected { filter, fault, left, is_met: false });
     }
 
     /// Ends all faults. Waits until requests have met each of them, because a row whose fault no request meets tests nothing.
@@ -279,7 +279,7 @@ impl State {
         let mut matching = faults.iter_mut().filter(|injected| injected.filter.matches(url));
         let injected = matching.find(|injected| injected.left != Some(0))?;
         injected.left = injected.left.map(|left| left - 1);
-        injected.was_injected = true;
+        injected.is_met = true;
         Some(injected.fault)
     }
 
@@ -289,7 +289,7 @@ impl State {
         let is_blackhole = |injected: &&mut Injected| {
             matches!(injected.fault, Fault::Blackhole) && injected.filter.matches(url)
         };
-        faults.iter_mut().find(is_blackhole).map(|injected| injected.was_injected = true).is_some()
+        faults.iter_mut().find(is_blackhole).map(|injected| injected.is_met = true).is_some()
     }
 }
 
