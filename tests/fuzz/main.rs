@@ -222,6 +222,7 @@ fn fuzz(name: &str) {
     };
     let (slowest, largest) = (Cell::new(Duration::ZERO), Cell::new(0));
     let strategy = (select(seeds), prop::collection::vec(mutation(), 1..6));
+    let started = Instant::now();
     let result = TestRunner::new(config).run(&strategy, |(mut input, mutations)| {
         mutations.iter().for_each(|mutation| mutate(&mut input, mutation));
         let Cost { time, memory } = run(target, &input, &running);
@@ -231,7 +232,8 @@ fn fuzz(name: &str) {
         prop_assert!(memory <= MAX_MEMORY, "used {} KiB", memory);
         Ok(())
     });
-    println!("{name}: {cases} cases, slowest {:?}, largest {} KiB", slowest.get(), largest.get());
+    let (took, slowest, largest) = (started.elapsed(), slowest.get(), largest.get());
+    println!("{name}: {cases} cases in {took:.1?}, slowest {slowest:?}, largest {largest} KiB");
     if let Err(error) = result {
         unreachable!("{name}: {error}");
     }
