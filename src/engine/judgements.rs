@@ -15,8 +15,8 @@ use crate::{
         omitted_findings, redact_findings,
     },
     types::{
-        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
-        Judgement, Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
+        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, Finding, HashBaseline, Judgement,
+        Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
     },
 };
 
@@ -132,9 +132,7 @@ pub(super) fn source_judgements(
 
 /// A digest must not show whether the author of an untrusted baseline guessed a value correctly.
 fn is_listed_untrusted(finding: &Finding) -> bool {
-    let is_redacted =
-        |value: &FieldValue| matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_));
-    !is_redacted(&finding.expected) && !is_redacted(&finding.actual)
+    !finding.expected.is_redacted() && !finding.actual.is_redacted()
 }
 
 /// The merged judgement of all baselines of one source that declare an object. Untrusted baselines count only if no trusted
@@ -210,6 +208,8 @@ struct MergedFindings {
     /// The paths of the findings; empty as long as they are of one declaration.
     paths: HashSet<Box<str>>,
     omitted: usize,
+    /// Whether any omitted finding has redacted values.
+    redacted: bool,
 }
 
 impl MergedFindings {
@@ -226,15 +226,17 @@ impl MergedFindings {
         findings.retain(|finding| !self.paths.contains(finding.path.as_str()));
         // Together not more than one comparison may have.
         let room = (2 * MAX_FINDINGS).saturating_sub(self.findings.len());
-        self.omitted += findings.len().saturating_sub(room);
-        findings.truncate(room);
+        for finding in findings.drain(room.min(findings.len())..) {
+            self.omitted += 1;
+            self.redacted |= !is_listed_untrusted(&finding);
+        }
         self.paths.extend(findings.iter().map(|finding| finding.path.as_str().into()));
         self.findings.extend(findings);
     }
 
     fn finish(mut self) -> Vec<Finding> {
         if self.omitted > 0 {
-            self.findings.push(omitted_findings(self.omitted));
+            self.findings.push(omitted_findings(self.omitted, self.redacted));
         }
         self.findings
     }
@@ -377,7 +379,11 @@ fn replaced(uid: &str, object: &LiveObject) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldClass, Finding, Judgement, MAX_FINDINGS, UnknownReason, merge_judgements};
+    use super::{
+        FieldClass, Finding, Judgement, MAX_FINDINGS, MergedFindings, UnknownReason, is_listed_untrusted,
+        merge_judgements, omitted_findings,
+    };
+    use crate::types::FieldValue;
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
         let finding = |(path, expected, actual): &(&str, &str, &str)| {
@@ -403,6 +409,28 @@ mod tests {
             (last.class, &*last.actual.text()),
             (FieldClass::Existence, "and 3000 more fields differ")
         );
+        assert_eq!(last.actual, FieldValue::Omitted { count: 3000, redacted: false });
+    }
+
+    #[test]
+    fn omitted_redacted_fields_are_not_counted_for_an_untrusted_baseline() {
+        assert!(is_listed_untrusted(&omitted_findings(1, false)));
+        assert!(!is_listed_untrusted(&omitted_findings(1, true)));
+        let redacted = Finding {
+            actual: FieldValue::PartlyRedacted("[]".into()),
+            ..Finding::new("data.z".parse().unwrap(), FieldClass::Data, "a", "")
+        };
+        let plain = |declaration: usize| {
+            let finding = move |field| {
+                let path = format!("data.r{declaration}k{field}").parse().unwrap();
+                Finding::new(path, FieldClass::Data, "a", "b")
+            };
+            (0..2 * MAX_FINDINGS).map(finding).collect::<Vec<_>>()
+        };
+        let mut merged = MergedFindings::default();
+        [plain(0), plain(1), vec![redacted]].into_iter().for_each(|findings| merged.add(findings));
+        let omitted = FieldValue::Omitted { count: 2 * MAX_FINDINGS + 1, redacted: true };
+        assert_eq!(merged.finish().last().unwrap().actual, omitted);
     }
 
     #[test]

@@ -50,7 +50,10 @@ impl ValueRedactor {
             && !(is_plain(&displayed.expected) && is_plain(&displayed.actual));
         if are_alike {
             let digest = |value: &FieldValue| match value {
-                FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => value.clone(),
+                FieldValue::Absent
+                | FieldValue::Null
+                | FieldValue::Redacted(_)
+                | FieldValue::Omitted { .. } => value.clone(),
                 plain => FieldValue::Redacted(self.key.digest(plain.notation().as_bytes())),
             };
             return DisplayedValues {

@@ -48,6 +48,12 @@ pub enum FieldValue {
     /// JSON of a list or an object with digests in place of redacted parts. Each string in it that looks like a digest is one,
     /// because plain strings that look like digests are redacted too.
     PartlyRedacted(Box<str>),
+    /// No value: this many more fields differ than are listed.
+    Omitted {
+        count: usize,
+        /// Whether their values are redacted.
+        redacted: bool,
+    },
 }
 
 closed_set! {
@@ -63,6 +69,8 @@ closed_set! {
         Json = "json",
         /// The text is a digest, or JSON with digests in it.
         Redacted = "redacted",
+        /// No value: the text says how many more fields differ than are listed.
+        Omitted = "omitted",
     }
 }
 
@@ -78,6 +86,27 @@ impl FieldValue {
             ValueForm::Redacted => {
                 KeyedDigest::parse(text).map_or_else(|| Self::PartlyRedacted(text.into()), Self::Redacted)
             }
+            ValueForm::Omitted => {
+                Self::parse_omitted(text).unwrap_or_else(|| Self::PartlyRedacted(text.into()))
+            }
+        }
+    }
+
+    fn parse_omitted(text: &str) -> Option<Self> {
+        let text = text.strip_prefix("and ")?.strip_suffix(" fields differ")?;
+        let (count, redacted) = match text.strip_suffix(" more redacted") {
+            Some(count) => (count, true),
+            None => (text.strip_suffix(" more")?, false),
+        };
+        Some(Self::Omitted { count: count.parse().ok()?, redacted })
+    }
+
+    /// Whether the value, or a part of it, must not be disclosed.
+    pub fn is_redacted(&self) -> bool {
+        match self {
+            Self::Redacted(_) | Self::PartlyRedacted(_) => true,
+            Self::Omitted { redacted, .. } => *redacted,
+            Self::Absent | Self::Null | Self::Text(_) | Self::Json(_) => false,
         }
     }
 
@@ -89,6 +118,7 @@ impl FieldValue {
             Self::Text(_) => ValueForm::Plain,
             Self::Json(_) => ValueForm::Json,
             Self::Redacted(_) | Self::PartlyRedacted(_) => ValueForm::Redacted,
+            Self::Omitted { .. } => ValueForm::Omitted,
         }
     }
 
@@ -100,6 +130,10 @@ impl FieldValue {
             Self::Text(text) if text.is_empty() => Self::EMPTY.into(),
             Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => (&**text).into(),
             Self::Redacted(digest) => digest.to_string().into(),
+            Self::Omitted { count, redacted: false } => format!("and {count} more fields differ").into(),
+            Self::Omitted { count, redacted: true } => {
+                format!("and {count} more redacted fields differ").into()
+            }
         }
     }
 
@@ -111,7 +145,7 @@ impl FieldValue {
         }
     }
 
-    /// The digest with which rules compare the value; none if it is redacted. A string and JSON with the same text have the same
+    /// The digest with which rules compare the value; none if it is redacted or omitted. A string and JSON with the same text have the same
     /// digest, because authors of YAML may omit quotes. All other values have different digests.
     pub fn value_digest(&self) -> Option<ValueDigest> {
         match self {
@@ -119,7 +153,7 @@ impl FieldValue {
             // In a rule this text is an empty string.
             Self::Text(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
             Self::Absent | Self::Text(_) | Self::Json(_) => Some(ValueDigest::of(&self.text())),
-            Self::Redacted(_) | Self::PartlyRedacted(_) => None,
+            Self::Redacted(_) | Self::PartlyRedacted(_) | Self::Omitted { .. } => None,
         }
     }
 
@@ -130,6 +164,7 @@ impl FieldValue {
             Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => {
                 Self::Redacted(key.digest(text.as_bytes()))
             }
+            Self::Omitted { count, .. } => Self::Omitted { count: *count, redacted: true },
             Self::Absent | Self::Null | Self::Redacted(_) => self.clone(),
         }
     }
@@ -146,9 +181,13 @@ impl ValueForm {
             Self::Plain if reads_otherwise(text) => format!("{text:?}").into(),
             // The same JSON with an escaped prefix, so that only digests have the prefix.
             Self::Json if KeyedDigest::is_imitated_by(text) => KeyedDigest::escape_prefix(text).into(),
-            Self::Absent | Self::Null | Self::Empty | Self::Plain | Self::Json | Self::Redacted => {
-                text.into()
-            }
+            Self::Absent
+            | Self::Null
+            | Self::Empty
+            | Self::Plain
+            | Self::Json
+            | Self::Redacted
+            | Self::Omitted => text.into(),
         }
     }
 }
@@ -162,6 +201,7 @@ fn reads_otherwise(text: &str) -> bool {
         _ => {
             matches!(text, "null" | "true" | "false" | "nothing" | "")
                 || KeyedDigest::is_imitated_by(text)
+                || FieldValue::parse_omitted(text).is_some()
                 || text.contains(", ")
                 || text.trim() != text
                 || text.contains(is_control)

@@ -61,6 +61,8 @@ fn empty_string_is_not_absent_and_redacted_value_is_present() {
     assert_eq!(change(redacted(), FieldValue::Absent), Some(ChangeKind::Removed));
     assert_eq!(change(redacted(), empty()), None);
     assert_eq!(change(FieldValue::Absent, FieldValue::Absent), None);
+    let omitted = FieldValue::Omitted { count: 1, redacted: false };
+    assert_eq!(change(FieldValue::Absent, omitted), None, "not an added field");
 }
 
 #[test]

@@ -220,6 +220,18 @@ async fn accepted_rules_pin_every_value_but_redacted_ones() {
     let claim = &exporter.get("/v1/resources/deployment/shop/web").await.json()["claims"][0];
     assert_eq!((&claim["verdict"], &claim["differences"]), (&json!("ignored"), &json!([])));
 
+    // More fields differ than the exporter lists.
+    let mut truncated = object.clone();
+    let mut omitted = at(&object, &image_path("word")).clone();
+    omitted["path"] = "data".into();
+    omitted["actual"] = "and 3 more fields differ".into();
+    omitted["actualForm"] = "omitted".into();
+    truncated["claims"][0]["differences"].as_array_mut().unwrap().push(omitted);
+    let ended = run_on(&truncated, &why);
+    let rules: Vec<RuleSpec> = serde_saphyr::from_str(&ended.stdout).unwrap();
+    assert!(rules.iter().all(|rule| rule.matches.paths != ["data"]), "{}", ended.stdout);
+    assert!(ended.stderr.contains("not accepted: and 3 more fields differ"), "{}", ended.stderr);
+
     // An exporter that does not report forms may have redacted what looks like a digest.
     let mut older = object.clone();
     for difference in older["claims"][0]["differences"].as_array_mut().unwrap() {

@@ -183,7 +183,8 @@ pub(crate) struct DifferenceView<'a> {
     /// What is there; empty where nothing is.
     pub(super) actual: Cow<'a, str>,
     /// How to read `expected`: `plain` is a string as it is, `empty` an empty string, `json` a number, a boolean, a list or an object,
-    /// and `redacted` a digest, or JSON in which each string that begins like a digest is one.
+    /// `redacted` a digest, or JSON in which each string that begins like a digest is one, and `omitted` the number of fields
+    /// that differ and are not listed.
     #[schemars(with = "ValueForm")]
     expected_form: Option<Word<ValueForm>>,
     /// How to read `actual`.

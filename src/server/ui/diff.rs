@@ -86,10 +86,10 @@ fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a line diff of the value is useless: an absent value, null, a hash, or the digest of a redacted value.
+/// Whether a line diff of the value is useless: an absent value, null, a hash, the digest of a redacted value, or no value.
 fn is_opaque(value: &FieldValue) -> bool {
     match value {
-        FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => true,
+        FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) | FieldValue::Omitted { .. } => true,
         FieldValue::Text(text) => is_hash(text),
         FieldValue::Json(_) | FieldValue::PartlyRedacted(_) => false,
     }
@@ -101,7 +101,7 @@ fn whole_value(value: &FieldValue) -> Markup {
     html! {
         @match value {
             FieldValue::Absent => { span.none { "not there" } }
-            FieldValue::Null => { span.none { (text) } }
+            FieldValue::Null | FieldValue::Omitted { .. } => { span.none { (text) } }
             FieldValue::Redacted(_) => {
                 span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (text[text.len() - 6..]) } }
             }

@@ -10,6 +10,8 @@ pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValu
             "\"\"",
             "\"null\"",
             "nothing",
+            "and 1 more fields differ",
+            "and 2 more redacted fields differ",
             "not there",
             "true",
             "|",
@@ -41,5 +43,6 @@ pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValu
         json.prop_map(|json| FieldValue::Json(json.into())),
         "[a-c]".prop_map(move |value| FieldValue::Redacted(digest(&value))),
         partly_redacted.prop_map(|json| FieldValue::PartlyRedacted(json.into())),
+        (1..3_usize, any::<bool>()).prop_map(|(count, redacted)| FieldValue::Omitted { count, redacted }),
     ]
 }

@@ -30,11 +30,11 @@ proptest! {
     }
 
     #[test]
-    fn rules_distinguish_all_texts_and_never_match_redacted_values(one in any_value(), other in any_value()) {
-        let is_redacted = one.form() == ValueForm::Redacted;
-        prop_assert_eq!(one.value_digest().is_none(), is_redacted);
+    fn rules_distinguish_all_texts_and_never_match_redacted_or_omitted_values(one in any_value(), other in any_value()) {
+        let has_no_digest = matches!(one.form(), ValueForm::Redacted | ValueForm::Omitted);
+        prop_assert_eq!(one.value_digest().is_none(), has_no_digest);
         let is_json = |value: &FieldValue| matches!(value, FieldValue::Json(_));
-        if !is_redacted && is_json(&one) == is_json(&other) {
+        if !has_no_digest && is_json(&one) == is_json(&other) {
             prop_assert_eq!(one.value_digest() == other.value_digest(), one == other);
         }
     }
@@ -46,6 +46,9 @@ proptest! {
         prop_assert_eq!(&redacted.redacted(&key), &redacted);
         match &one {
             FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => prop_assert_eq!(&redacted, &one),
+            FieldValue::Omitted { count, .. } => {
+                prop_assert_eq!(&redacted, &FieldValue::Omitted { count: *count, redacted: true });
+            }
             _ => prop_assert!(matches!(redacted, FieldValue::Redacted(_))),
         }
         if let (FieldValue::Text(one), FieldValue::Text(other)) = (&one, &other) {
@@ -68,6 +71,18 @@ fn texts_and_notations_of_values_are_stable() {
         (text("500m"), "plain", "500m", "500m"),
         (FieldValue::Json("5".into()), "json", "5", "5"),
         (FieldValue::Json("[\"hmac:\"]".into()), "json", "[\"hmac:\"]", "[\"\\u0068mac:\"]"),
+        (
+            text("and 3 more fields differ"),
+            "plain",
+            "and 3 more fields differ",
+            "\"and 3 more fields differ\"",
+        ),
+        (
+            FieldValue::Omitted { count: 3, redacted: false },
+            "omitted",
+            "and 3 more fields differ",
+            "and 3 more fields differ",
+        ),
     ] {
         assert_eq!((value.form().as_str(), &*value.text(), &*value.notation()), (form, text, notation));
     }
