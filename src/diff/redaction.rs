@@ -418,7 +418,7 @@ mod tests {
     }
 
     fn is_plain_of(class: FieldClass, path: &str, fields: &[&str]) -> bool {
-        let mut found = [Finding::new(path.parse().unwrap(), class, "canary", "")];
+        let mut found = [Finding::new(path.parse().unwrap(), class, "canary".into(), FieldValue::Absent)];
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         redact_findings(&mut found, &fields, &RedactionKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;

@@ -231,11 +231,7 @@ impl<'a> DiffReporter<'a> {
 
 /// One finding in place of this number of others. Like a missing object, it is at the name if it is not within one field.
 pub fn omitted_findings(count: usize, redacted: bool) -> Finding {
-    Finding {
-        path: FieldPath::of_fields(["metadata", "name"]),
-        class: FieldClass::Existence,
-        expected: FieldValue::Absent,
-        actual: FieldValue::Omitted { count, redacted },
-        owner: None,
-    }
+    let path = FieldPath::of_fields(["metadata", "name"]);
+    let omitted = FieldValue::Omitted { count, redacted };
+    Finding::new(path, FieldClass::Existence, FieldValue::Absent, omitted)
 }

@@ -274,7 +274,7 @@ impl Engine {
     ) -> Option<&BTreeMap<Box<str>, Timestamp>> {
         let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty())?;
         let claim = restored.get(&ClaimKey { object: object.key().clone(), source })?;
-        (*claim.uid == *object.uid()).then_some(&claim.onsets)
+        (claim.uid.as_deref() == object.uid()).then_some(&claim.onsets)
     }
 
     /// Ends a claim, and its episode if it has one.
@@ -341,7 +341,7 @@ impl Engine {
                 sequence: 0,
                 time: now,
                 key: entry.key().clone(),
-                uid: entry.object.uid().into(),
+                uid: entry.object.uid().map(Into::into),
                 source: entry.claim.source,
                 from,
                 to,

@@ -15,8 +15,8 @@ use crate::{
         omitted_findings, redact_findings,
     },
     types::{
-        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, Finding, HashBaseline, Judgement,
-        Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
+        DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
+        Judgement, Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
     },
 };
 
@@ -368,26 +368,27 @@ fn precedence(judgement: &Judgement) -> u8 {
 }
 
 fn missing(declared: &DeclaredObject) -> Finding {
-    Finding::new(FieldPath::of_fields(["metadata", "name"]), FieldClass::Existence, &declared.object.name, "")
+    let path = FieldPath::of_fields(["metadata", "name"]);
+    Finding::new(path, FieldClass::Existence, (&*declared.object.name).into(), FieldValue::Absent)
 }
 
 fn replaced(uid: &str, object: &LiveObject) -> Finding {
     let owner = object.readable_document().and_then(creator);
     let path = FieldPath::of_fields(["metadata", "uid"]);
-    Finding { owner, ..Finding::new(path, FieldClass::Existence, uid, &object.uid) }
+    Finding { owner, ..Finding::new(path, FieldClass::Existence, uid.into(), (&*object.uid).into()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        FieldClass, Finding, Judgement, MAX_FINDINGS, MergedFindings, UnknownReason, is_listed_untrusted,
-        merge_judgements, omitted_findings,
+        FieldClass, FieldValue, Finding, Judgement, MAX_FINDINGS, MergedFindings, UnknownReason,
+        is_listed_untrusted, merge_judgements, omitted_findings,
     };
-    use crate::types::FieldValue;
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
+        let value = |text: &str| if text.is_empty() { FieldValue::Absent } else { text.into() };
         let finding = |(path, expected, actual): &(&str, &str, &str)| {
-            Finding::new(path.parse().unwrap(), FieldClass::Other, expected, actual)
+            Finding::new(path.parse().unwrap(), FieldClass::Other, value(expected), value(actual))
         };
         Judgement::Drifted(values.iter().map(finding).collect())
     }
@@ -397,7 +398,7 @@ mod tests {
         let declaration = |release: usize| {
             let finding = |field| {
                 let path = format!("data.r{release}k{field}").parse().unwrap();
-                Finding::new(path, FieldClass::Data, "a", "b")
+                Finding::new(path, FieldClass::Data, "a".into(), "b".into())
             };
             Judgement::Drifted((0..MAX_FINDINGS).map(finding).collect())
         };
@@ -418,12 +419,12 @@ mod tests {
         assert!(!is_listed_untrusted(&omitted_findings(1, true)));
         let redacted = Finding {
             actual: FieldValue::PartlyRedacted("[]".into()),
-            ..Finding::new("data.z".parse().unwrap(), FieldClass::Data, "a", "")
+            ..Finding::new("data.z".parse().unwrap(), FieldClass::Data, "a".into(), FieldValue::Absent)
         };
         let plain = |declaration: usize| {
             let finding = move |field| {
                 let path = format!("data.r{declaration}k{field}").parse().unwrap();
-                Finding::new(path, FieldClass::Data, "a", "b")
+                Finding::new(path, FieldClass::Data, "a".into(), "b".into())
             };
             (0..2 * MAX_FINDINGS).map(finding).collect::<Vec<_>>()
         };
@@ -444,7 +445,7 @@ mod tests {
         assert_eq!(merge_judgements(vec![drifted(&replaced), drifted(&replaced)]), Some(drifted(&replaced)));
     }
     fn existence() -> Finding {
-        Finding::new("metadata.uid".parse().unwrap(), FieldClass::Existence, "a", "b")
+        Finding::new("metadata.uid".parse().unwrap(), FieldClass::Existence, "a".into(), "b".into())
     }
 
     /// All judgements, those that win first.

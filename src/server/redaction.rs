@@ -130,8 +130,8 @@ mod tests {
         let forged = Finding::new(
             FieldPath::of_fields(["spec", "a"]),
             FieldClass::Env,
-            "hunter2",
-            &digest.to_string(),
+            "hunter2".into(),
+            (&*digest.to_string()).into(),
         );
         let redacted = Finding { expected: FieldValue::Redacted(digest), ..forged.clone() };
         for (finding, plain) in [(&forged, false), (&redacted, false), (&redacted, true)] {

@@ -1,6 +1,6 @@
 //! One field whose live value differs from the declared value, and its field manager.
 
-use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -173,6 +173,13 @@ impl FieldValue {
     pub const EMPTY: &str = "\"\"";
 }
 
+/// A string; an empty one is not absent.
+impl From<&str> for FieldValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
 impl ValueForm {
     /// The [notation](FieldValue::notation) of a value of this form with this text. A string is quoted if it reads like another
     /// form or like a part of the sentence around it, or if a terminal does not show all of it.
@@ -223,13 +230,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with strings. An empty string means an absent value.
-    pub fn new(path: FieldPath, class: FieldClass, expected: &str, actual: &str) -> Self {
-        let value = |text: &str| match text {
-            "" => FieldValue::Absent,
-            text => FieldValue::Text(text.into()),
-        };
-        Self { path, class, expected: value(expected), actual: value(actual), owner: None }
+    /// A finding without an owner.
+    pub fn new(path: FieldPath, class: FieldClass, expected: FieldValue, actual: FieldValue) -> Self {
+        Self { path, class, expected, actual, owner: None }
     }
 }
 
@@ -249,7 +252,7 @@ pub struct Difference {
     pub matched: Arc<[MatchedBy]>,
 }
 
-/// What matches a difference. Reads as its name in the API and in messages.
+/// What matches a difference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchedBy {
     /// The rule of this name.
@@ -258,21 +261,28 @@ pub enum MatchedBy {
     IgnoreAnnotation,
 }
 
-impl Deref for MatchedBy {
-    type Target = str;
-
-    fn deref(&self) -> &str {
+impl MatchedBy {
+    /// Its name in the API and in messages.
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Rule(name) => name,
             // Rule names cannot contain parentheses.
             Self::IgnoreAnnotation => "(annotation)",
         }
     }
+
+    /// The name of the rule.
+    pub fn rule(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Rule(name) => Some(name),
+            Self::IgnoreAnnotation => None,
+        }
+    }
 }
 
 impl fmt::Display for MatchedBy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self)
+        formatter.write_str(self.as_str())
     }
 }
 

@@ -268,9 +268,7 @@ mod tests {
 
     fn difference(path: &str, expected: FieldValue, actual: FieldValue) -> Difference {
         let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Other };
-        let mut difference = difference_fixture(class, path, "", "");
-        (difference.finding.expected, difference.finding.actual) = (expected, actual);
-        difference
+        difference_fixture(class, path, expected, actual)
     }
 
     fn plain(text: &str) -> FieldValue {

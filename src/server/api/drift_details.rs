@@ -68,7 +68,7 @@ fn expecting_rule<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<&'r
         return None;
     }
     let expects = |rule: &&Rule| rule.spec().effect.0.contains(&EffectSpec::Word("expected".to_owned()));
-    let matched = difference.matched.iter().rev().filter_map(|name| rules.position(name));
+    let matched = difference.matched.iter().rev().filter_map(|matched| rules.position(matched.rule()?));
     matched.map(|at| &rules.rules()[at]).find(expects)
 }
 

@@ -16,7 +16,7 @@ proptest! {
     fn different_values_differ_in_findings_in_notation_and_in_form_or_text(one in any_value(), other in any_value()) {
         let finding = |actual: &FieldValue| Finding {
             actual: actual.clone(),
-            ..Finding::new("spec.a".parse().unwrap(), FieldClass::Other, "x", "")
+            ..Finding::new("spec.a".parse().unwrap(), FieldClass::Other, "x".into(), FieldValue::Absent)
         };
         prop_assert_eq!(finding(&one) == finding(&other), one == other);
         prop_assert_eq!(written(&one) == written(&other), one == other);
