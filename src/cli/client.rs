@@ -33,7 +33,7 @@ use crate::{
     config::{Overrides, Settings, ShownValues},
     server::{Auth, ProblemView},
     sources::terraform::random_key,
-    types::{Clock, Kind, Selector, WatchMode},
+    types::{Clock, GroupKind, Kind, Selector, WatchMode},
     watch::{
         WatcherConfig, client_from, client_from_kubeconfig, context_namespace, object_url, resolve_kind,
         root_cause, served_kinds,
@@ -172,7 +172,7 @@ impl Query {
         // The user reads the values with their own permissions.
         settings.shown_values = ShownValues::Full;
         let direct = start_in_process(client, settings, mode, console).await?;
-        if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
+        if kinds.iter().any(|kind| kind.group_kind() == GroupKind::SECRET) {
             gaps.push(CoverageGap::new("last-applied configurations of Secrets", "never compared"));
         }
         if direct.awaits_schemas() {

@@ -104,7 +104,7 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
     let last_applied = annotations_mut(&mut object).and_then(|annotations| annotations.remove(LAST_APPLIED));
     let mut text = to_json(&object);
     let content_beside_last_applied = key.short_digest(&text);
-    if is_secret(&kind.group, &kind.kind) {
+    if is_secret(kind.group_kind()) {
         text.zeroize();
     }
     let mut content = content_beside_last_applied;

@@ -15,7 +15,7 @@ use super::{
     tree::{Members, Node},
 };
 use crate::types::{
-    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, FieldPath, FieldValue, Finding,
+    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, FieldPath, FieldValue, Finding, GroupKind,
     HashBaseline, Judgement, Kind, LiveObject, ObservedState, Progress, StatusHashSpec, UnknownReason,
 };
 
@@ -47,8 +47,8 @@ const MAX_STABLE_SORT: usize = 12;
 impl Algorithm {
     /// `tfdrift-v1` for the kinds that it defines, else `jcs-v1`.
     pub fn default_for(kind: &Kind) -> Self {
-        match (&*kind.group, &*kind.kind) {
-            SpecView::DEPLOYMENT | SpecView::SERVICE => Self::TfdriftV1,
+        match kind.group_kind() {
+            GroupKind::DEPLOYMENT | GroupKind::SERVICE => Self::TfdriftV1,
             _ => Self::JcsV1,
         }
     }
@@ -108,7 +108,7 @@ pub fn hash_object(
             };
             sha256_jcs(&canonical_document(document, kind, prefix)).map_err(invalid)
         }
-        Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
+        Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.kind => Err(no_definition()),
         Algorithm::Opr8rV1 => spec_of(object).and_then(opr8r).map_err(invalid),
         Algorithm::Sha256Jcs => {
             let digest = |spec: Option<JsonPart<'_>>| match spec {

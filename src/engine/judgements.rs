@@ -169,7 +169,7 @@ fn baseline_judgement(
             let judgement = judge_declared(state, declared, presence, schemas, &mut details);
             declared_by.push((precedence(&judgement), by));
             judgements.push(judgement);
-        } else if matches!(presence, Presence::Exists(_)) && !is_secret(&key.kind.group, &key.kind.kind) {
+        } else if matches!(presence, Presence::Exists(_)) && !is_secret(key.kind.group_kind()) {
             // A correct guess of a Secret must look like a wrong one, and an invented object is not listed.
             let judgement = judge_declared(state, declared, presence, schemas, &mut ClaimDetails::default());
             match judgement {

@@ -16,8 +16,8 @@ use crate::{
     engine::{ClaimEntry, KindState, Snapshot, Transition},
     rules::Rule,
     types::{
-        ClosedSet, Episode, Health, JobOutcome, JobRun, Kind, LiveObject, MatchedBy, NamespacedName,
-        ObjectKey, Severity, Source, UnknownReason, VerdictKind, WorstDifference,
+        ClosedSet, Episode, GroupKind, Health, JobOutcome, JobRun, Kind, LiveObject, MatchedBy,
+        NamespacedName, ObjectKey, Severity, Source, UnknownReason, VerdictKind, WorstDifference,
     },
 };
 
@@ -417,8 +417,7 @@ impl<'a> TerraformJob<'a> {
 impl<'a> TerraformJobs<'a> {
     pub(super) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut jobs = Self::default();
-        let kinds =
-            snapshot.kinds.iter().filter(|state| (&*state.kind.group, &*state.kind.kind) == ("batch", "Job"));
+        let kinds = snapshot.kinds.iter().filter(|state| state.kind.group_kind() == GroupKind::JOB);
         for job in
             kinds.flat_map(|state| state.blocks.objects()).filter_map(|object| TerraformJob::new(object))
         {

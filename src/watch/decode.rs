@@ -65,7 +65,7 @@ impl ObjectDecoder {
     /// Expects the part of the configuration for the kind of `spec`.
     pub fn new(spec: Arc<WatchSpec>, config: &DecodeConfig) -> Self {
         let prefix = &config.annotation_prefix;
-        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
+        let is_secret = is_secret(spec.kind.group_kind());
         Self {
             documents: config.redaction_of(&spec.kind).cloned(),
             last_applied: config.last_applied.clone().filter(|_| !is_secret),

@@ -186,7 +186,7 @@ impl<H: WatchHandler> Watcher<H> {
         metrics: KindMetrics,
         handler: H,
     ) -> Self {
-        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
+        let is_secret = is_secret(spec.kind.group_kind());
         Self { spec, client, config, metrics, handler, is_secret }
     }
 
