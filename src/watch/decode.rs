@@ -704,7 +704,8 @@ mod tests {
         let none = object(&json!({"note": "a"}));
         let (tfdrift, jcs) =
             (object(&json!({HASH: zeros})), object(&json!({HASH: format!("jcs-v1:{zeros}")})));
-        let applied = object(&json!({LAST_APPLIED: "{\"kind\": \"Deployment\"}"}));
+        let manifest = r#"{"kind": "Deployment"}"#;
+        let applied = object(&json!({LAST_APPLIED: manifest}));
         let views = |object: &Value| {
             length(object, &METADATA) + length(object, &["/spec", "/status", "/metadata/ownerReferences"])
         };
@@ -718,9 +719,10 @@ mod tests {
         assert_eq!(parsed(all(), &records, &none), length(&none, &[""]));
         // Its labels and annotations decide that, and are read before.
         assert_eq!(parsed(all(), &config(), &jcs), length(&jcs, &METADATA) + length(&jcs, &[""]));
+        // The manifest in the annotation is a document of its own.
         assert_eq!(
             parsed(all(), &last_applied, &applied),
-            length(&applied, &METADATA) + length(&applied, &[""])
+            length(&applied, &METADATA) + length(&applied, &[""]) + manifest.len()
         );
         let filter =
             |app| ObjectFilter { scope: Scope::default(), selector: Some(Selector::equals("app", app)) };

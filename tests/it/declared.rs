@@ -3,7 +3,7 @@
 
 use drift_exporter::{
     diff::{
-        Comparison, MAX_FINDINGS, Node, compare,
+        Comparison, MAX_FINDINGS, Node,
         manifest::{Schemas, declared_object, normalize},
         pack_live_object,
     },
@@ -11,7 +11,7 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-use crate::support::diff::{cached, diff, diff_with, kind_of, paths, texts};
+use crate::support::diff::{cached, compare, diff, diff_with, kind_of, paths, texts};
 
 fn declared_by_manifest(kind: &str, declared: &Value) -> DeclaredObject {
     let (api_version, kind) = kind.split_once(' ').unwrap();

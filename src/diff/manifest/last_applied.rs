@@ -4,6 +4,7 @@ use super::normalize;
 use crate::{
     diff::{
         document::pack,
+        json_part::JsonPart,
         redaction::{LAST_APPLIED, is_secret},
         tree::Node,
     },
@@ -17,7 +18,7 @@ pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -
         return None;
     }
     let text = object["metadata"]["annotations"].get(LAST_APPLIED)?;
-    let document = text.as_str().and_then(|text| serde_json::from_str::<Node>(text).ok());
+    let document = text.as_str().and_then(|text| JsonPart::Text(text).read::<Node>().ok());
     let (version, body) = match document {
         Some(mut document) if declares(&document, object_key) => {
             let api_version = document["apiVersion"].as_str().unwrap_or_default();
