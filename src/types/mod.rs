@@ -31,7 +31,7 @@ pub use closed_sets::{
 #[cfg(test)]
 pub(crate) use difference::any_value;
 pub use difference::{Difference, FieldManager, FieldValue, Finding, MatchedBy, ValueForm};
-pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
+pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, PathProblem, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
 pub use key::{NamespacedName, ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};

@@ -437,7 +437,7 @@ impl<H: WatchHandler> Watcher<H> {
             let Some(frame) = frame.map_err(|_| ApiError::Stalled(self.config.idle_timeout))? else {
                 return Ok(None);
             };
-            let cut = |error: kube::Error| ApiError::Connection(ConnectionError::Body(error.into()));
+            let cut = |error: kube::Error| ApiError::Connection(ConnectionError::Body(Box::new(error)));
             let frame = frame.map_err(cut)?;
             self.metrics.contact();
             if let Ok(data) = frame.into_data() {
