@@ -47,7 +47,7 @@ use super::{
     watches::{OpenWatch, has_same_watches, planned_kinds},
 };
 use crate::{
-    diff::manifest::{ClusterSchemas, CustomKind},
+    diff::manifest::{ClusterSchemas, TypeMeta},
     event::Event,
     rules::RuleSet,
     types::{
@@ -857,8 +857,9 @@ impl Engine {
     /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
     fn apply_schemas(&mut self, schemas: Arc<ClusterSchemas>, now: Timestamp) -> bool {
         let changed_kinds = schemas.changed_since(&self.schemas);
-        let is_changed =
-            |kind: &Kind| changed_kinds.contains(&CustomKind::new(&kind.api_version(), &kind.kind));
+        let is_changed = |kind: &Kind| {
+            changed_kinds.contains(&TypeMeta::new(&kind.api_version(), &kind.kind).into_owned())
+        };
         let mut keys: Vec<ObjectKey> = Vec::new();
         for state in &self.snapshot.kinds {
             // The objects of a kind are of a few versions, which they share.

@@ -328,7 +328,7 @@ proptest! {
         }
         let schema = json!({"components": {"schemas": {"a": {"properties": openapi, "type": "object",
             "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Unknown"}]}}}});
-        let schemas = Schemas::from_openapi(schema.to_string().as_bytes(), |_, _| true).unwrap_or_default();
+        let schemas = Schemas::from_openapi(schema.to_string().as_bytes(), |_| true).unwrap_or_default();
         for schemas in [&schemas, &Schemas::default()] {
             findings(&declared, &live, schemas);
             prop_assert_eq!(findings(&declared, &declared, schemas), vec![]);
