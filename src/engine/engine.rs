@@ -299,7 +299,7 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = entry.counter_key();
-        let is_untrusted = matches!(entry.claim.verdict, Verdict::Untrusted(_));
+        let is_untrusted = entry.claim.verdict.is_untrusted();
         if !is_untrusted && !self.snapshot.counters.has_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(&counter);
         }

@@ -185,9 +185,9 @@ impl ValueForm {
     /// form or like a part of the sentence around it, or if a terminal does not show all of it.
     pub fn notation(self, text: &str) -> Cow<'_, str> {
         match self {
-            Self::Plain if reads_otherwise(text) => format!("{text:?}").into(),
+            Self::Plain if is_ambiguous(text) => format!("{text:?}").into(),
             // The same JSON with an escaped prefix, so that only digests have the prefix.
-            Self::Json if KeyedDigest::is_imitated_by(text) => KeyedDigest::escape_prefix(text).into(),
+            Self::Json if KeyedDigest::looks_like(text) => KeyedDigest::escape_prefix(text).into(),
             Self::Absent
             | Self::Null
             | Self::Empty
@@ -199,15 +199,15 @@ impl ValueForm {
     }
 }
 
-fn reads_otherwise(text: &str) -> bool {
+fn is_ambiguous(text: &str) -> bool {
     let is_number =
         || text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
     match text.as_bytes() {
         [b'"' | b'{' | b'[', ..] => true,
         [b'0'..=b'9' | b'-', ..] if is_number() => true,
         _ => {
-            matches!(text, "null" | "true" | "false" | "nothing" | "")
-                || KeyedDigest::is_imitated_by(text)
+            matches!(text, "null" | "true" | "false" | "absent" | "")
+                || KeyedDigest::looks_like(text)
                 || FieldValue::parse_omitted(text).is_some()
                 || text.contains(", ")
                 || text.trim() != text
@@ -292,6 +292,3 @@ impl Difference {
         self.finding.owner.as_ref().map(|owner| &*owner.manager)
     }
 }
-
-#[cfg(test)]
-include!("../../tests/it/types/any_value.rs");

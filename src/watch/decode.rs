@@ -639,6 +639,7 @@ mod tests {
     use crate::{
         diff::parsed_bytes,
         types::{NameSet, ObjectFilter, RedactionKey, Scope, Selector, StatusHashSpec},
+        watch::facts::kinds_with_facts::KINDS_WITH_FACTS,
     };
 
     /// An object whose parts have different lengths.
@@ -765,8 +766,7 @@ mod tests {
 
     #[test]
     fn no_kind_parses_a_part_of_an_object_twice() {
-        let kinds: &[(&str, &str)] = include!("../../tests/it/watch/kinds_with_facts.rs");
-        for (group, kind) in kinds {
+        for (group, kind) in KINDS_WITH_FACTS {
             let object = object(&json!({"note": "a"}));
             let spec = WatchSpec::all(Arc::new(Kind::undiscovered(group, "v1", kind)));
             let parsed = parsed(spec, &DecodeConfig::default(), &object);

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::ShownLabel,
     engine::{Claim, ClaimEntry},
-    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, Verdict, VerdictKind},
+    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, VerdictKind},
 };
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl<'a> ClaimSeries<'a> {
     fn of(entry: &'a ClaimEntry, options: &MetricsOptions) -> Self {
         let claim = &entry.claim;
         // An untrusted claim has no series.
-        let is_trusted = !matches!(claim.verdict, Verdict::Untrusted(_));
+        let is_trusted = !claim.verdict.is_untrusted();
         let live = entry.object.live().filter(|_| options.health && is_trusted);
         Self {
             episode: claim.verdict.episode(),

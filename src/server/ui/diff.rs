@@ -100,7 +100,7 @@ fn whole_value(value: &FieldValue) -> Markup {
     let text = value.text();
     html! {
         @match value {
-            FieldValue::Absent => { span.none { "not there" } }
+            FieldValue::Absent => { span.none { "absent" } }
             FieldValue::Null | FieldValue::Omitted { .. } => { span.none { (text) } }
             FieldValue::Redacted(_) => {
                 span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (text[text.len() - 6..]) } }
@@ -123,8 +123,8 @@ fn value_lines(value: &FieldValue) -> Cow<'_, str> {
         FieldValue::Text(text) if text.contains('\n') => {
             format!("|\n  {}", text.replace('\n', "\n  ")).into()
         }
-        // The page uses these words for an absent value and a digest.
-        FieldValue::Text(text) if matches!(&**text, "|" | "not there") || text.starts_with("hidden …") => {
+        // The page shows a string of several lines and a digest like this.
+        FieldValue::Text(text) if **text == *"|" || text.starts_with("hidden …") => {
             format!("{text:?}").into()
         }
         FieldValue::Json(json) => ValueForm::Json.notation(&pretty_json(json)).into_owned().into(),

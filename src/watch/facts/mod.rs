@@ -3,6 +3,8 @@
 
 mod custom;
 mod infrastructure;
+#[cfg(test)]
+pub(super) mod kinds_with_facts;
 mod workloads;
 
 use std::{fmt, marker::PhantomData};

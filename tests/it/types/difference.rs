@@ -3,7 +3,10 @@
 use drift_exporter::types::{FieldClass, FieldValue, Finding, RedactionKey, ValueForm};
 use proptest::prelude::*;
 
-include!("any_value.rs");
+use self::any_value::any_value;
+
+#[path = "../../../src/types/any_value.rs"]
+mod any_value;
 
 fn written(value: &FieldValue) -> (ValueForm, String) {
     (value.form(), value.text().into_owned())
