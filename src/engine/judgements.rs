@@ -246,7 +246,7 @@ impl MergedFindings {
         // Together not more than one comparison may have.
         let room = (2 * MAX_FINDINGS).saturating_sub(self.findings.len());
         for finding in findings.drain(room.min(findings.len())..) {
-            self.omitted += 1;
+            self.omitted += if let FieldValue::Omitted { count, .. } = finding.actual { count } else { 1 };
             self.redacted |= !is_listed_untrusted(&finding);
         }
         self.paths.extend(findings.iter().map(|finding| finding.path.as_str().into()));
@@ -527,8 +527,10 @@ mod tests {
             (0..2 * MAX_FINDINGS).map(finding).collect::<Vec<_>>()
         };
         let mut merged = MergedFindings::default();
-        [plain(0), plain(1), vec![redacted]].into_iter().for_each(|findings| merged.add(findings));
-        let omitted = FieldValue::Omitted { count: 2 * MAX_FINDINGS + 1, redacted: true };
+        [plain(0), plain(1), vec![redacted, omitted_findings(7, false)]]
+            .into_iter()
+            .for_each(|findings| merged.add(findings));
+        let omitted = FieldValue::Omitted { count: 2 * MAX_FINDINGS + 1 + 7, redacted: true };
         assert_eq!(merged.finish().last().unwrap().actual, omitted);
     }
 
