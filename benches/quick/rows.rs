@@ -5,7 +5,7 @@ use std::sync::Arc;
 use drift_exporter::{
     diff::{
         Algorithm, compare, fingerprint, last_applied as declared_by_kubectl, manifest::Schemas,
-        pack_live_object,
+        pack_live_object, unpack,
     },
     engine::Snapshot,
     event::Event,
@@ -168,7 +168,8 @@ fn diff_fields(declared: &[Arc<DeclaredObject>], live: fn(usize) -> serde_json::
         .map(|object| pack_live_object(object, &kind, &redaction))
         .collect();
     let shapes = Schemas::default();
-    let compare = |number: usize| compare(&declared[number], &documents[number], &shapes).findings;
+    let compare =
+        |number: usize| compare(&declared[number], &unpack(&documents[number].packed), &shapes).findings;
     // Tables are read once, when they are first used.
     assert_eq!((compare(0).len(), compare(1).len()), (0, 2), "{:?}", [compare(0), compare(1)]);
     let findings = measured(|| (0..FEW).map(compare).collect::<Vec<_>>());

@@ -24,7 +24,7 @@ use crate::{
     config::Settings,
     engine::{History, Snapshot, SnapshotReader},
     server::{Peer, router},
-    types::{Kind, Scope, ServedKinds, Source, SyncHealth, WantedKind},
+    types::{GroupKind, Kind, Scope, ServedKinds, Source, SyncHealth, WantedKind},
 };
 
 /// A watch that keeps failing is reported as down after this time. Schemas get the same time after all lists.
@@ -144,26 +144,26 @@ fn progress(snapshot: &Snapshot) -> SyncProgress {
 
 /// Kinds, by group and name, that controllers create and people do not declare, or that are numerous without
 /// showing drift. `*`: all kinds of a group.
-const UNDECLARED: &[(&str, &str)] = &[
-    ("", "ComponentStatus"),
-    ("", "Endpoints"),
-    ("", "Event"),
-    ("", "Node"),
-    ("", "Pod"),
-    ("", "Secret"),
-    ("apps", "ControllerRevision"),
-    ("apps", "ReplicaSet"),
-    ("certificates.k8s.io", "CertificateSigningRequest"),
-    ("coordination.k8s.io", "*"),
-    ("discovery.k8s.io", "*"),
-    ("events.k8s.io", "*"),
-    ("internal.apiserver.k8s.io", "*"),
-    ("metrics.k8s.io", "*"),
-    ("networking.k8s.io", "IPAddress"),
-    ("resource.k8s.io", "ResourceSlice"),
-    ("storage.k8s.io", "CSINode"),
-    ("storage.k8s.io", "CSIStorageCapacity"),
-    ("storage.k8s.io", "VolumeAttachment"),
+const UNDECLARED: &[GroupKind<&str>] = &[
+    GroupKind::new("", "ComponentStatus"),
+    GroupKind::new("", "Endpoints"),
+    GroupKind::new("", "Event"),
+    GroupKind::new("", "Node"),
+    GroupKind::new("", "Pod"),
+    GroupKind::new("", "Secret"),
+    GroupKind::new("apps", "ControllerRevision"),
+    GroupKind::new("apps", "ReplicaSet"),
+    GroupKind::new("certificates.k8s.io", "CertificateSigningRequest"),
+    GroupKind::new("coordination.k8s.io", "*"),
+    GroupKind::new("discovery.k8s.io", "*"),
+    GroupKind::new("events.k8s.io", "*"),
+    GroupKind::new("internal.apiserver.k8s.io", "*"),
+    GroupKind::new("metrics.k8s.io", "*"),
+    GroupKind::new("networking.k8s.io", "IPAddress"),
+    GroupKind::new("resource.k8s.io", "ResourceSlice"),
+    GroupKind::new("storage.k8s.io", "CSINode"),
+    GroupKind::new("storage.k8s.io", "CSIStorageCapacity"),
+    GroupKind::new("storage.k8s.io", "VolumeAttachment"),
 ];
 
 /// The settings without a settings file. `kinds`: the requested kinds, or none for all that people declare.
@@ -223,7 +223,7 @@ fn declared_kinds(served: &ServedKinds, cluster_scoped: bool) -> impl Iterator<I
     let mut seen = Vec::new();
     // The API server lists the preferred version of a group first.
     let is_preferred = move |kind: &&Kind| {
-        let name = (kind.group.clone(), kind.kind.clone());
+        let name = kind.group_kind().into_owned();
         let is_first = !seen.contains(&name);
         seen.push(name);
         is_first
@@ -236,8 +236,9 @@ fn declared_kinds(served: &ServedKinds, cluster_scoped: bool) -> impl Iterator<I
 }
 
 fn is_declared(kind: &Kind) -> bool {
-    let (group, name) = (&*kind.group, &*kind.kind);
-    !UNDECLARED.iter().any(|undeclared| [(group, name), (group, "*")].contains(undeclared))
+    let kind = kind.group_kind();
+    let whole_group = GroupKind { kind: "*", ..kind };
+    !UNDECLARED.iter().any(|undeclared| [kind, whole_group].contains(undeclared))
 }
 
 /// Whether a namespace exists, as far as the caller may know.

@@ -90,8 +90,7 @@ async fn publish_event(recorder: &Recorder, transition: &Transition) {
         kind: Some(key.kind.kind.to_string()),
         namespace: Some(key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
         name: Some(key.name.to_string()),
-        // A missing object has no uid.
-        uid: Some(transition.uid.to_string()).filter(|uid| !uid.is_empty()),
+        uid: transition.uid.as_deref().map(str::to_owned),
         ..ObjectReference::default()
     };
     match timeout(EVENT_TIMEOUT, recorder.publish(&drift_event(transition), &regarding)).await {

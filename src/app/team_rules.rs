@@ -48,7 +48,7 @@ struct TeamConfigMap {
     /// The length of their text.
     bytes: usize,
     /// Why newer rules are invalid.
-    problem: Option<String>,
+    problem: Option<ConfigMapError>,
 }
 
 /// What the accepted ConfigMaps of one namespace take of its limits.
@@ -73,7 +73,7 @@ impl NamespaceShare {
 }
 
 /// Why a ConfigMap has no rules.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ConfigMapError {
     #[error("it has no key {RULES_KEY}")]
     NoRules,
@@ -239,7 +239,7 @@ impl TeamRuleList<'_> {
         match accepted {
             Ok((rules, bytes)) => (new.rules, new.bytes) = (rules, bytes),
             Err(error) => {
-                new.problem = Some(format!("ConfigMap {name}: {error}"));
+                new.problem = Some(error);
                 let is_within = |known: &&TeamConfigMap| {
                     share.with(known.rules.len(), known.bytes).check(&self.limits).is_ok()
                 };
@@ -344,7 +344,9 @@ impl RuleCompiler {
             return (Vec::new(), Vec::new());
         };
         let is_allowed = |namespace: &str| from.scope.has(namespace) && settings.allows_namespace(namespace);
-        let invalid = teams.config_maps.values().filter_map(|config_map| config_map.problem.clone());
+        let invalid = teams.config_maps.iter().filter_map(|(name, config_map)| {
+            config_map.problem.as_ref().map(|error| format!("ConfigMap {name}: {error}"))
+        });
         let mut problems: Vec<String> = teams.problems.iter().cloned().chain(invalid).collect();
         let (mut rules, mut valid_teams): (Vec<TeamRules>, _) = (Vec::new(), BTreeMap::new());
         for (name, config_map) in teams.config_maps.iter().filter(|(name, _)| is_allowed(&name.namespace)) {

@@ -13,10 +13,10 @@ use super::{
 use crate::{
     rules::{AcceptedField, Justification, RuleConfig, RuleSet, acceptance_rules, rules_to_yaml},
     server::ObjectView,
-    types::{Clock, VerdictKind},
+    types::{Clock, FieldValue, VerdictKind},
 };
 
-/// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
+/// Prints a rule for each listed difference of the object. A rule matches one object, one path and one value.
 pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (_, explained) = block_on(look_up(&arguments.object, &arguments.exporter, console))?;
     if explained.claims.iter().all(|claim| claim.differences.is_empty()) {
@@ -24,9 +24,11 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
     }
     let expires = Clock::system().now() + arguments.period;
     let expires = expires.round(Unit::Second).unwrap_or(expires).to_string();
+    let (accepted, omitted): (Vec<_>, Vec<_>) = accepted_fields(&explained.claims)
+        .partition(|field| !matches!(field.value, FieldValue::Omitted { .. }));
     let justification =
         Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
-    let rules = acceptance_rules(accepted_fields(&explained.claims), &justification);
+    let rules = acceptance_rules(accepted.into_iter(), &justification);
     let input = RuleConfig { rules, ..RuleConfig::default() };
     if let Err(mut problems) = RuleSet::compile(&input) {
         return Err(CliError::GeneratedRule(Box::new(problems.swap_remove(0))));
@@ -39,6 +41,10 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
         console.report(format_args!(
             "any value of {paths} is accepted: the exporter does not expose the live value"
         ))?;
+    }
+    for field in omitted {
+        console
+            .report(format_args!("not accepted: {}: the exporter does not list them", field.value.text()))?;
     }
     Ok(Outcome::Success)
 }

@@ -656,9 +656,26 @@ pub(super) enum ArgError {
     AllNamespaces,
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// The form that the argument should have.
-    #[error("expected {0}")]
-    Expected(&'static str),
+    #[error("expected a label selector, such as app=web")]
+    LabelSelector,
+    #[error("expected at most 63 lower-case letters, digits and `-`, without `-` at either end")]
+    BaselineName,
+    #[error("expected a DNS name, such as tfdrift.jin.dev")]
+    LabelPrefix,
+    #[error("expected true or false")]
+    Switch,
+    #[error("expected a text that is not empty")]
+    Empty,
+    #[error("expected at least one hour and at most ten years")]
+    Period,
+    #[error("expected a number from 0.1 to 100")]
+    Speed,
+    #[error("expected HOST:PORT or :PORT, with a host that resolves")]
+    ListenAddress,
+    #[error("expected KIND/NAME, such as deployment/web")]
+    Object,
+    #[error("expected KIND or KIND/NAME, such as deployments or deployment/web")]
+    Resource,
     #[error("a name that ends in -part-NUMBER denotes a part of another baseline")]
     BaselinePart,
     #[error("invalid duration `{0}`; expected a number and a unit, such as 14d, 12h or 2w")]
@@ -711,19 +728,13 @@ fn namespace_or_none(text: &str) -> Result<String, ArgError> {
 
 fn selector(text: &str) -> Result<Selector, ArgError> {
     let selector = Selector::parse(text)?;
-    if selector.is_empty() {
-        Err(ArgError::Expected("a label selector, such as app=web"))
-    } else {
-        Ok(selector)
-    }
+    if selector.is_empty() { Err(ArgError::LabelSelector) } else { Ok(selector) }
 }
 
 /// A DNS label that cannot be confused with the Secret of a part of another baseline.
 fn baseline_name(text: &str) -> Result<String, ArgError> {
     if !is_namespace(text) {
-        return Err(ArgError::Expected(
-            "at most 63 lower-case letters, digits and `-`, without `-` at either end",
-        ));
+        return Err(ArgError::BaselineName);
     }
     if text.rsplit_once("-part-").is_some_and(|(_, number)| number.chars().all(|c| c.is_ascii_digit())) {
         return Err(ArgError::BaselinePart);
@@ -732,11 +743,7 @@ fn baseline_name(text: &str) -> Result<String, ArgError> {
 }
 
 fn label_prefix(text: &str) -> Result<String, ArgError> {
-    if is_label_prefix(text) {
-        Ok(text.to_owned())
-    } else {
-        Err(ArgError::Expected("a DNS name, such as tfdrift.jin.dev"))
-    }
+    if is_label_prefix(text) { Ok(text.to_owned()) } else { Err(ArgError::LabelPrefix) }
 }
 
 /// Reads a boolean from the environment. An empty value, which templates render, is false.
@@ -744,7 +751,7 @@ fn switch(text: &str) -> Result<bool, ArgError> {
     match text.to_ascii_lowercase().as_str() {
         "" | "0" | "false" | "no" | "off" => Ok(false),
         "1" | "true" | "yes" | "on" => Ok(true),
-        _ => Err(ArgError::Expected("true or false")),
+        _ => Err(ArgError::Switch),
     }
 }
 
@@ -760,7 +767,7 @@ impl OptionalSwitch {
 
 fn non_empty(text: &str) -> Result<String, ArgError> {
     let text = text.trim();
-    if text.is_empty() { Err(ArgError::Expected("a text that is not empty")) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(ArgError::Empty) } else { Ok(text.to_owned()) }
 }
 
 /// `14d`, `12h`, `2w`.
@@ -777,7 +784,7 @@ fn period(text: &str) -> Result<SignedDuration, ArgError> {
     };
     match hours {
         Some(hours) if (1..=MAX_HOURS).contains(&hours) => Ok(SignedDuration::from_hours(hours)),
-        Some(_) => Err(ArgError::Expected("at least one hour and at most ten years")),
+        Some(_) => Err(ArgError::Period),
         None => Err(invalid()),
     }
 }
@@ -785,7 +792,7 @@ fn period(text: &str) -> Result<SignedDuration, ArgError> {
 fn speed(text: &str) -> Result<f32, ArgError> {
     match text.parse::<f32>() {
         Ok(speed) if (0.1..=100.0).contains(&speed) => Ok(speed),
-        Ok(_) | Err(_) => Err(ArgError::Expected("a number from 0.1 to 100")),
+        Ok(_) | Err(_) => Err(ArgError::Speed),
     }
 }
 
@@ -797,13 +804,12 @@ pub(super) struct ListenAddress {
 
 impl ListenAddress {
     fn parse(text: &str) -> Result<Self, ArgError> {
-        let expected = ArgError::Expected("HOST:PORT or :PORT, with a host that resolves");
         if let Some(port) = text.strip_prefix(':') {
-            let port: u16 = port.parse().map_err(|_| expected)?;
+            let port: u16 = port.parse().map_err(|_| ArgError::ListenAddress)?;
             return Ok(Self { candidates: vec![([0_u16; 8], port).into(), ([0_u8; 4], port).into()] });
         }
         let resolved: Vec<SocketAddr> =
-            std::net::ToSocketAddrs::to_socket_addrs(text).map_err(|_| expected)?.collect();
+            std::net::ToSocketAddrs::to_socket_addrs(text).map_err(|_| ArgError::ListenAddress)?.collect();
         Ok(Self { candidates: resolved })
     }
 }
@@ -821,7 +827,7 @@ impl ResourceTuple {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
             }
-            _ => Err(ArgError::Expected("KIND/NAME, such as deployment/web")),
+            _ => Err(ArgError::Object),
         }
     }
 }
@@ -846,7 +852,7 @@ impl ResourceArg {
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         if text.is_empty() || !text.chars().all(allowed) {
-            return Err(ArgError::Expected("KIND or KIND/NAME, such as deployments or deployment/web"));
+            return Err(ArgError::Resource);
         }
         Ok(Self { kind: text.to_owned(), name: None })
     }

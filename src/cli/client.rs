@@ -33,7 +33,7 @@ use crate::{
     config::{Overrides, Settings, ShownValues},
     server::{Auth, ProblemView},
     sources::terraform::random_key,
-    types::{Clock, Kind, Selector, WatchMode},
+    types::{Clock, GroupKind, Kind, Selector, WatchMode},
     watch::{
         WatcherConfig, client_from, client_from_kubeconfig, context_namespace, object_url, resolve_kind,
         root_cause, served_kinds,
@@ -172,7 +172,7 @@ impl Query {
         // The user reads the values with their own permissions.
         settings.shown_values = ShownValues::Full;
         let direct = start_in_process(client, settings, mode, console).await?;
-        if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
+        if kinds.iter().any(|kind| kind.group_kind() == GroupKind::SECRET) {
             gaps.push(CoverageGap::new("last-applied configurations of Secrets", "never compared"));
         }
         if direct.awaits_schemas() {
@@ -544,8 +544,17 @@ pub(super) struct ClusterClient {
 
 pub(super) enum LiveLookup {
     Object(Box<Value>),
-    /// Not found or forbidden, with a message.
-    Unavailable(String),
+    Unavailable(UnavailableObject),
+}
+
+/// Why the API server does not return an object.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UnavailableObject {
+    #[error("the cluster has no kind `{0}`")]
+    NoKind(String),
+    /// Not found or forbidden.
+    #[error("{object}: {}", .status.message)]
+    Rejected { object: String, status: Box<kube::core::Status> },
 }
 
 impl ClusterClient {
@@ -562,7 +571,7 @@ impl ClusterClient {
         let found = resolve_kind(&self.client, kind).await;
         let found = found.map_err(|source| CliError::Find { object: object.to_string(), source })?;
         let Some(found) = found else {
-            return Ok(LiveLookup::Unavailable(format!("the cluster has no kind `{kind}`")));
+            return Ok(LiveLookup::Unavailable(UnavailableObject::NoKind(kind.clone())));
         };
         let request = Request::get(object_url(&found, &self.namespace, name)).body(Vec::new());
         let failed = |source| CliError::Get { object: object.to_string(), source: Box::new(source) };
@@ -570,7 +579,8 @@ impl ClusterClient {
         match self.client.request::<Value>(request).await {
             Ok(value) => Ok(LiveLookup::Object(Box::new(value))),
             Err(kube::Error::Api(status)) => {
-                Ok(LiveLookup::Unavailable(format!("{object}: {}", status.message)))
+                let object = object.to_string();
+                Ok(LiveLookup::Unavailable(UnavailableObject::Rejected { object, status }))
             }
             Err(error) => Err(failed(error)),
         }

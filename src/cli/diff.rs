@@ -227,12 +227,12 @@ fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, FieldValue)>) -> Resul
     object.into_yaml().map_or_else(|| Ok(String::new()), |yaml| serde_saphyr::to_string(&yaml))
 }
 
-/// Only redacted values have a tag: the serializer quotes strings that look like a tag.
+/// Only redacted and omitted values have a tag: the serializer quotes strings that look like a tag.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Yaml {
     Scalar(Value),
-    Redacted(Tagged<String>),
+    Tagged(Tagged<String>),
     List(Vec<Self>),
     Object(BTreeMap<String, Self>),
 }
@@ -252,6 +252,7 @@ impl Yaml {
                 Ok(json) => Self::from_json(json, &Self::text_or_digest),
                 Err(_) => Self::redacted(json),
             },
+            FieldValue::Omitted { .. } => Self::tagged("!omitted", &value.text()),
         })
     }
 
@@ -260,7 +261,11 @@ impl Yaml {
     }
 
     fn redacted(text: &str) -> Self {
-        Self::Redacted(Tagged(text.to_owned(), Some("!redacted".to_owned())))
+        Self::tagged("!redacted", text)
+    }
+
+    fn tagged(tag: &str, text: &str) -> Self {
+        Self::Tagged(Tagged(text.to_owned(), Some(tag.to_owned())))
     }
 
     /// A string in a partly redacted value, or a key in a path. No plain string looks like a digest there.

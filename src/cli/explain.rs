@@ -135,12 +135,7 @@ fn format_claim(text: &mut String, claim: &ClaimView) {
 fn format_difference(text: &mut String, difference: &DifferenceView<'_>) {
     let DifferenceView { path, actor, manager, onset, rules, ignored_by, .. } = difference;
     let (expected, actual) = (difference.expected_value(), difference.actual_value());
-    let _ = writeln!(
-        text,
-        "  {path}: {} is declared, {} is there",
-        format_value(&expected),
-        format_value(&actual)
-    );
+    let _ = writeln!(text, "  {path}: declared {}, live {}", format_value(&expected), format_value(&actual));
     let manager = manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
     let since = onset.map(|onset| format!(", {}", format_time(onset))).unwrap_or_default();
     let _ = writeln!(text, "    by {actor}{manager}{since}");
@@ -152,7 +147,7 @@ fn format_difference(text: &mut String, difference: &DifferenceView<'_>) {
 }
 
 fn format_value(value: &FieldValue) -> Cow<'_, str> {
-    if *value == FieldValue::Absent { "nothing".into() } else { value.notation() }
+    if *value == FieldValue::Absent { "absent".into() } else { value.notation() }
 }
 
 fn format_time(time: Timestamp) -> String {

@@ -83,7 +83,7 @@ impl Hasher<'_> {
         for object in &arguments.objects {
             match cluster.get(object).await? {
                 LiveLookup::Object(value) => self.hash_object(&object.to_string(), &value)?,
-                LiveLookup::Unavailable(message) => self.print_problem(message)?,
+                LiveLookup::Unavailable(error) => self.print_problem(error)?,
             }
         }
         Ok(())

@@ -216,8 +216,10 @@ impl TestCase {
             (Some(false), Some(rule)) => failures.push(format!("it is ignored by {rule}")),
             _ => {}
         }
-        let unmatched =
-            expected.rules.iter().filter(|rule| !difference.matched.iter().any(|name| **name == ***rule));
+        let unmatched = expected
+            .rules
+            .iter()
+            .filter(|rule| !difference.matched.iter().any(|matched| matched.as_str() == **rule));
         failures.extend(unmatched.map(|rule| format!("{rule} does not match it")));
         Ok(failures)
     }

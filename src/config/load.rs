@@ -369,7 +369,7 @@ fn status_hash_algorithm(
     };
     let kinds: &[&str] = match algorithm {
         StatusHashAlgorithm::Hash(Algorithm::TfdriftV1) => &["Deployment", "Service"],
-        StatusHashAlgorithm::Hash(Algorithm::Opr8rV1) => &[StatusHashSpec::SIMPLE_RESOURCE.1],
+        StatusHashAlgorithm::Hash(Algorithm::Opr8rV1) => &[StatusHashSpec::SIMPLE_RESOURCE.kind],
         StatusHashAlgorithm::Hash(Algorithm::JcsV1 | Algorithm::Sha256Jcs)
         | StatusHashAlgorithm::Generation => {
             return Some(algorithm);

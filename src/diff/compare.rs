@@ -6,8 +6,9 @@ use super::{
     ownership::FieldOwners,
     reporter::DiffReporter,
     terraform,
+    tree::Node,
 };
-use crate::types::{DeclaredBody, DeclaredObject, Document, FieldPath, Finding};
+use crate::types::{DeclaredBody, DeclaredObject, FieldPath, Finding};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
@@ -21,9 +22,8 @@ pub struct Comparison {
     pub unknown_key: bool,
 }
 
-/// Compares a live object with its declaration. `schemas` are those of custom resources.
-pub fn compare(declared: &DeclaredObject, live: &Document, schemas: &Schemas) -> Comparison {
-    let live = &unpack(&live.packed);
+/// Compares the content of a live object with its declaration. `schemas` are those of custom resources.
+pub fn compare(declared: &DeclaredObject, live: &Node, schemas: &Schemas) -> Comparison {
     let owners = &FieldOwners::of(live);
     let mut reporter = DiffReporter::new(owners, &declared.key, &declared.sensitive);
     let mut blind = Vec::new();

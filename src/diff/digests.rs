@@ -161,7 +161,7 @@ pub(super) fn redact_imitations(key: &RedactionKey, value: &mut Node) {
     match value {
         Node::Array(elements) => elements.iter_mut().for_each(|element| redact_imitations(key, element)),
         Node::Object(members) => members.values_mut().for_each(|member| redact_imitations(key, member)),
-        Node::String(text) if KeyedDigest::is_imitated_by(text) => {
+        Node::String(text) if KeyedDigest::looks_like(text) => {
             redact_value(std::slice::from_ref(key), value);
         }
         Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) | Node::Redacted(_) => {}

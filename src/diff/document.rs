@@ -1,6 +1,6 @@
 //! Packed documents: live and declared objects as compressed JSON, which are unpacked when they are compared.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use zeroize::Zeroize as _;
@@ -38,7 +38,30 @@ pub(super) fn to_json(document: &Node) -> Vec<u8> {
 
 pub fn unpack(packed: &PackedJson) -> Node {
     let text = CODEC.with_borrow_mut(|codec| codec.unpack(packed.bytes()));
+    #[cfg(test)]
+    super::parsed_bytes::add(text.len());
     Node::unpack(&text).unwrap_or_default()
+}
+
+/// The content of a live object. It is unpacked when it is first used, for all declarations that it is compared with.
+#[derive(Debug)]
+pub struct LiveContent<'a> {
+    document: &'a Document,
+    content: OnceCell<Node>,
+}
+
+impl<'a> LiveContent<'a> {
+    pub fn new(document: &'a Document) -> Self {
+        Self { document, content: OnceCell::new() }
+    }
+
+    pub fn document(&self) -> &'a Document {
+        self.document
+    }
+
+    pub fn get(&self) -> &Node {
+        self.content.get_or_init(|| unpack(&self.document.packed))
+    }
 }
 
 impl Codec {
@@ -104,7 +127,7 @@ pub fn pack_live_object(object: impl Into<Node>, kind: &Kind, policy: &Redaction
     let last_applied = annotations_mut(&mut object).and_then(|annotations| annotations.remove(LAST_APPLIED));
     let mut text = to_json(&object);
     let content_beside_last_applied = key.short_digest(&text);
-    if is_secret(&kind.group, &kind.kind) {
+    if is_secret(kind.group_kind()) {
         text.zeroize();
     }
     let mut content = content_beside_last_applied;
@@ -127,16 +150,14 @@ fn annotations_mut(object: &mut Node) -> Option<&mut Members> {
 }
 
 /// Whether the Terraform provider owns a field of the object.
-pub fn is_written_by_terraform(document: &Document) -> bool {
-    let object = unpack(&document.packed);
-    FieldOwners::of(&object).managers().any(|owner| TERRAFORM_MANAGERS.contains(&&*owner.manager))
+pub fn is_written_by_terraform(object: &Node) -> bool {
+    FieldOwners::of(object).managers().any(|owner| TERRAFORM_MANAGERS.contains(&&*owner.manager))
 }
 
 /// The field manager with the oldest entry, at the creation time of the object.
-pub fn creator(document: &Document) -> Option<FieldManager> {
-    let object = unpack(&document.packed);
+pub fn creator(object: &Node) -> Option<FieldManager> {
     let created = object["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
-    let owners = FieldOwners::of(&object);
+    let owners = FieldOwners::of(object);
     let first = owners.managers().filter(|owner| owner.time.is_some()).min_by_key(|owner| owner.time);
     let manager = first.map_or("", |owner| &*owner.manager);
     Some(FieldManager::new(manager, Some(created)))

@@ -15,8 +15,8 @@ use super::{
     tree::{Members, Node},
 };
 use crate::types::{
-    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, FieldPath, Finding, HashBaseline,
-    Judgement, Kind, LiveObject, ObservedState, Progress, StatusHashSpec, UnknownReason,
+    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, FieldPath, FieldValue, Finding, GroupKind,
+    HashBaseline, Judgement, Kind, LiveObject, ObservedState, Progress, StatusHashSpec, UnknownReason,
 };
 
 /// A hash in an annotation or a status, with the algorithm that its prefix names.
@@ -47,8 +47,8 @@ const MAX_STABLE_SORT: usize = 12;
 impl Algorithm {
     /// `tfdrift-v1` for the kinds that it defines, else `jcs-v1`.
     pub fn default_for(kind: &Kind) -> Self {
-        match (&*kind.group, &*kind.kind) {
-            SpecView::DEPLOYMENT | SpecView::SERVICE => Self::TfdriftV1,
+        match kind.group_kind() {
+            GroupKind::DEPLOYMENT | GroupKind::SERVICE => Self::TfdriftV1,
             _ => Self::JcsV1,
         }
     }
@@ -108,7 +108,7 @@ pub fn hash_object(
             };
             sha256_jcs(&canonical_document(document, kind, prefix)).map_err(invalid)
         }
-        Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
+        Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.kind => Err(no_definition()),
         Algorithm::Opr8rV1 => spec_of(object).and_then(opr8r).map_err(invalid),
         Algorithm::Sha256Jcs => {
             let digest = |spec: Option<JsonPart<'_>>| match spec {
@@ -280,7 +280,8 @@ pub fn judge_record(record: &ControllerStatus, in_grace_period: bool) -> Judgeme
             Judgement::InSync
         }
         ObservedState::Generation { observed: Some(observed), current, owner } => {
-            drifted(&format!("generation {observed}"), &format!("generation {current}"), owner.as_ref())
+            let generation = |number: i64| FieldValue::Text(format!("generation {number}").into());
+            drifted(generation(*observed), generation(*current), owner.as_ref())
         }
     }
 }
@@ -291,15 +292,19 @@ fn judge_baseline(baseline: &HashBaseline) -> Judgement {
         HashBaseline::Unusable(reason) => Judgement::Unknown(*reason),
         HashBaseline::Match(_) => Judgement::InSync,
         HashBaseline::Mismatch(mismatch) => drifted(
-            &mismatch.expected.to_string(),
-            &mismatch.actual.to_string(),
+            hash_value(&mismatch.expected),
+            hash_value(&mismatch.actual),
             mismatch.responsible_manager(),
         ),
     }
 }
 
+fn hash_value(digest: &Digest) -> FieldValue {
+    FieldValue::Text(digest.to_string().into())
+}
+
 /// A hash does not reveal which field differs: the finding is on the whole `spec`.
-fn drifted(expected: &str, actual: &str, owner: Option<&FieldManager>) -> Judgement {
+fn drifted(expected: FieldValue, actual: FieldValue, owner: Option<&FieldManager>) -> Judgement {
     let finding = Finding::new(FieldPath::of_fields(["spec"]), FieldClass::Hash, expected, actual);
     Judgement::Drifted(vec![Finding { owner: owner.cloned(), ..finding }])
 }

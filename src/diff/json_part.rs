@@ -136,7 +136,7 @@ impl<'de> MapAccess<'de> for MemberAccess<'de> {
     }
 }
 
-/// How many bytes of JSON this thread has parsed as a [`JsonPart`].
+/// How many bytes of JSON this thread has parsed as a [`JsonPart`] or unpacked.
 #[cfg(test)]
 pub(crate) mod parsed_bytes {
     use std::cell::Cell;
@@ -145,7 +145,7 @@ pub(crate) mod parsed_bytes {
         static COUNT: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub(super) fn add(bytes: usize) {
+    pub(in crate::diff) fn add(bytes: usize) {
         COUNT.set(COUNT.get() + bytes);
     }
 

@@ -19,7 +19,9 @@ mod tree;
 pub use canonical::is_declared_key;
 pub use compare::{Comparison, compare};
 pub use digests::{Digests, redact_all, redact_value};
-pub use document::{creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack};
+pub use document::{
+    LiveContent, creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack,
+};
 pub use fields::{class_of, value_at};
 pub use hash::{
     FingerprintError, RecordedHash, fingerprint, hash_object, judge, judge_record, sha256_jcs, tfdrift,

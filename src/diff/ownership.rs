@@ -48,7 +48,7 @@ impl Identity {
     fn shown(&self, key: &RedactionKey) -> ShortText {
         match self {
             // A path has no form that distinguishes it from a digest.
-            Self::Plain(text) if KeyedDigest::is_imitated_by(text) => {
+            Self::Plain(text) if KeyedDigest::looks_like(text) => {
                 key.digest(text.as_bytes()).to_string().as_str().into()
             }
             Self::Plain(text) => text.clone(),

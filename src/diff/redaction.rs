@@ -9,7 +9,9 @@ use super::{
     ownership::{REDACTED_ELEMENTS, REDACTED_VALUES},
     tree::{Members, Node},
 };
-use crate::types::{FieldClass, Finding, Kind, RedactionKey, RedactionPolicy, WHOLE_OBJECT, is_within};
+use crate::types::{
+    FieldClass, Finding, GroupKind, Kind, RedactionKey, RedactionPolicy, WHOLE_OBJECT, is_within,
+};
 
 /// The annotation of `kubectl apply`, which contains the whole manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -37,8 +39,8 @@ const SECRET_METADATA: &[&str] = &[
     "uid",
 ];
 
-pub fn is_secret(group: &str, kind: &str) -> bool {
-    group.is_empty() && kind == "Secret"
+pub fn is_secret(kind: GroupKind<&str>) -> bool {
+    kind == GroupKind::SECRET
 }
 
 /// Replaces the values of a Secret by their digests with each key; documents of other kinds stay plain.
@@ -48,7 +50,7 @@ pub fn is_secret(group: &str, kind: &str) -> bool {
 /// last-applied annotation is dropped. Members that no Secret has are redacted as well: a value that lost its indentation in the
 /// manifest is still confidential.
 pub fn redact_secret(document: &mut Node, group: &str, kind: &str, keys: &[RedactionKey]) {
-    if is_secret(group, kind)
+    if is_secret(GroupKind::new(group, kind))
         && let Node::Object(members) = document
     {
         redact_secret_members(members, keys);
@@ -418,7 +420,7 @@ mod tests {
     }
 
     fn is_plain_of(class: FieldClass, path: &str, fields: &[&str]) -> bool {
-        let mut found = [Finding::new(path.parse().unwrap(), class, "canary", "")];
+        let mut found = [Finding::new(path.parse().unwrap(), class, "canary".into(), FieldValue::Absent)];
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         redact_findings(&mut found, &fields, &RedactionKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;

@@ -191,13 +191,10 @@ impl<'a> DiffReporter<'a> {
     pub(super) fn report(&mut self, expected: FieldValue, actual: FieldValue) {
         let attribute = self.attributes.join(".");
         let is_last_applied = matches!(self.path.last(), Some(Step::Field(name)) if name == LAST_APPLIED);
-        let is_redacted = |value: &FieldValue| matches!(value, FieldValue::Redacted(_));
-        let is_sensitive = is_last_applied
-            || is_redacted(&expected)
-            || is_redacted(&actual)
-            || self.is_sensitive(&attribute);
-        let is_partly = |value: &FieldValue| matches!(value, FieldValue::PartlyRedacted(_));
-        let has_redacted = is_sensitive || is_partly(&expected) || is_partly(&actual);
+        let is_digest = |value: &FieldValue| matches!(value, FieldValue::Redacted(_));
+        let is_sensitive =
+            is_last_applied || is_digest(&expected) || is_digest(&actual) || self.is_sensitive(&attribute);
+        let has_redacted = is_sensitive || expected.is_redacted() || actual.is_redacted();
         let reported = if has_redacted { &mut self.redacted } else { &mut self.plain };
         if !reported.add(&self.path) {
             return;
@@ -215,15 +212,11 @@ impl<'a> DiffReporter<'a> {
     }
 
     pub(super) fn finish(mut self) -> (Vec<Finding>, Vec<Box<str>>) {
-        for (reported, is_redacted) in [(self.plain, false), (self.redacted, true)] {
+        for (reported, redacted) in [(self.plain, false), (self.redacted, true)] {
             let Some(omitted) = reported.omitted else { continue };
-            let mut finding = omitted_findings(reported.count - MAX_FINDINGS);
+            let mut finding = omitted_findings(reported.count - MAX_FINDINGS, redacted);
             if !omitted.is_empty() {
                 finding.path = shown_path(self.key, &omitted);
-            }
-            // It counts redacted values that differ, so it is not listed where they are not.
-            if is_redacted {
-                finding.actual = FieldValue::PartlyRedacted(finding.actual.text().into());
             }
             self.findings.push(finding);
             self.finding_attributes.push(Box::default());
@@ -236,9 +229,9 @@ impl<'a> DiffReporter<'a> {
     }
 }
 
-/// One finding in place of this number of others.
-pub fn omitted_findings(count: usize) -> Finding {
+/// One finding in place of this number of others. Like a missing object, it is at the name if it is not within one field.
+pub fn omitted_findings(count: usize, redacted: bool) -> Finding {
     let path = FieldPath::of_fields(["metadata", "name"]);
-    let text = format!("and {count} more fields differ");
-    Finding { expected: FieldValue::Absent, ..Finding::new(path, FieldClass::Existence, "", &text) }
+    let omitted = FieldValue::Omitted { count, redacted };
+    Finding::new(path, FieldClass::Existence, FieldValue::Absent, omitted)
 }

@@ -12,7 +12,7 @@ use serde::{
 };
 
 use super::{json_part::JsonPart, quantity::Quantity};
-use crate::types::Kind;
+use crate::types::{GroupKind, Kind};
 
 #[derive(Debug)]
 pub enum SpecView<'a> {
@@ -22,13 +22,10 @@ pub enum SpecView<'a> {
 }
 
 impl<'a> SpecView<'a> {
-    pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
-    pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
-
     pub fn read(kind: &Kind, spec: Option<JsonPart<'a>>) -> Result<Self, serde_json::Error> {
-        match (&*kind.group, &*kind.kind) {
-            Self::DEPLOYMENT => read_or_default(spec).map(Self::Deployment),
-            Self::SERVICE => read_or_default(spec).map(Self::Service),
+        match kind.group_kind() {
+            GroupKind::DEPLOYMENT => read_or_default(spec).map(Self::Deployment),
+            GroupKind::SERVICE => read_or_default(spec).map(Self::Service),
             _ => Ok(Self::Other),
         }
     }

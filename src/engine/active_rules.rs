@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     rules::{Rule, RuleOrigin, RuleSet},
-    types::{ClaimedObject, Verdict},
+    types::{ClaimedObject, MatchedBy, Verdict},
 };
 
 /// The rules in effect, and the number of differences that each of them matches now.
@@ -98,7 +98,8 @@ impl ActiveRules {
     }
 
     fn update(&mut self, verdict: &Verdict, update: impl Fn(u64) -> u64) {
-        for rule in verdict.differences().flat_map(|difference| &*difference.matched) {
+        let matched = verdict.differences().flat_map(|difference| &*difference.matched);
+        for rule in matched.filter_map(MatchedBy::rule) {
             if let Some(at) = self.set.position(rule) {
                 self.matches[at] = update(self.matches[at]);
             }

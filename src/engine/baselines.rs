@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{shared_map::SharedMap, trust::Corroborations};
 use crate::{
-    diff::{declared_labels, is_written_by_terraform, terraform::sensitive_fields},
+    diff::{LiveContent, declared_labels, is_written_by_terraform, terraform::sensitive_fields},
     types::{
         Baseline, DeclaredObject, HelmRelease, Kind, LiveObject, ObjectKey, RedactionKey, Source,
         WHOLE_OBJECT,
@@ -276,11 +276,12 @@ impl Baselines {
     /// Matches all baselines to this cluster that the existence of this object proves to be of it. Returns
     /// the objects that have to be reconciled.
     pub(super) fn match_by_object(&mut self, object: &LiveObject) -> Vec<ObjectKey> {
+        let content = object.readable_document().map(LiveContent::new);
         let mut affected = Vec::new();
         for declaration in self.declarations.get(&object.key).into_iter().flatten() {
             let proves = |state: &BaselineState| {
                 state.cluster_match != ClusterMatch::Here
-                    && proves_cluster(&state.baseline, &declaration.object, object)
+                    && proves_cluster(&state.baseline, &declaration.object, object, content.as_ref())
             };
             if self.states.0.get(&declaration.baseline).is_some_and(proves)
                 && let Some(state) = self.states.0.get_mut(&declaration.baseline)
@@ -373,12 +374,17 @@ fn is_same_lineage(old: &Baseline, new: &Baseline) -> bool {
 
 /// Whether a live object proves that a baseline is of this cluster. The uid does. In a baseline without any
 /// uid, for example of manifests only, an object that Terraform wrote suffices.
-fn proves_cluster(baseline: &Baseline, declared: &DeclaredObject, object: &LiveObject) -> bool {
+fn proves_cluster(
+    baseline: &Baseline,
+    declared: &DeclaredObject,
+    object: &LiveObject,
+    content: Option<&LiveContent<'_>>,
+) -> bool {
     match &declared.uid {
         Some(uid) => *uid == object.uid,
         None => {
             baseline.objects.iter().all(|declared| declared.uid.is_none())
-                && object.readable_document().is_some_and(is_written_by_terraform)
+                && content.is_some_and(|content| is_written_by_terraform(content.get()))
         }
     }
 }

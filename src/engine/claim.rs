@@ -384,7 +384,7 @@ mod tests {
 
     fn finding(path: &str, written: Option<i64>) -> Finding {
         let owner = written.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
-        Finding { owner, ..Finding::new(path.parse().unwrap(), FieldClass::Hash, "a", "b") }
+        Finding { owner, ..Finding::new(path.parse().unwrap(), FieldClass::Hash, "a".into(), "b".into()) }
     }
 
     fn drifted(written: Option<i64>) -> Judgement {

@@ -14,8 +14,24 @@ pub const AGE_BOUNDS: [u32; 9] = [60, 300, 900, 3_600, 14_400, 86_400, 259_200, 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriftCounters {
     episodes: SharedMap<CounterKey, EpisodeCounts>,
-    actors: SharedMap<(Source, Actor, Severity), u64>,
-    ages: SharedMap<(Source, ResolutionCause, Severity), AgeHistogram>,
+    actors: SharedMap<ActorKey, u64>,
+    ages: SharedMap<AgeKey, AgeHistogram>,
+}
+
+/// The labels of the episodes that an actor started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ActorKey {
+    pub source: Source,
+    pub actor: Actor,
+    pub severity: Severity,
+}
+
+/// The labels of the ages of episodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AgeKey {
+    pub source: Source,
+    pub cause: ResolutionCause,
+    pub severity: Severity,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,20 +108,20 @@ impl DriftCounters {
     }
 
     /// Episodes that started, by the actor and severity of the worst difference.
-    pub fn actors(&self) -> impl Iterator<Item = (&(Source, Actor, Severity), &u64)> {
+    pub fn actors(&self) -> impl Iterator<Item = (&ActorKey, &u64)> {
         self.actors.iter()
     }
 
     /// The ages of episodes that ended.
-    pub fn ages(&self) -> impl Iterator<Item = (&(Source, ResolutionCause, Severity), &AgeHistogram)> {
+    pub fn ages(&self) -> impl Iterator<Item = (&AgeKey, &AgeHistogram)> {
         self.ages.iter()
     }
 
     /// Exposes the counters of a source with the value zero.
     pub(super) fn init_source(&mut self, source: Source) {
-        for actor in Actor::ALL {
-            for severity in Severity::ALL {
-                self.actors.get_or_default(&(source, *actor, *severity));
+        for &actor in Actor::ALL {
+            for &severity in Severity::ALL {
+                self.actors.get_or_default(&ActorKey { source, actor, severity });
             }
         }
     }
@@ -131,7 +147,8 @@ impl DriftCounters {
 
     pub(super) fn count_detection(&mut self, key: &CounterKey, episode: &Episode) {
         let worst = episode.worst();
-        *self.actors.get_or_default(&(key.source, worst.actor, worst.severity)) += 1;
+        let actor = ActorKey { source: key.source, actor: worst.actor, severity: worst.severity };
+        *self.actors.get_or_default(&actor) += 1;
         self.episodes.get_or_default(key).detections += 1;
     }
 
@@ -144,7 +161,7 @@ impl DriftCounters {
     ) {
         let severity = episode.worst().severity;
         let age = now.duration_since(episode.onset).as_secs_f64().max(0.0);
-        self.ages.get_or_default(&(key.source, cause, severity)).observe(age);
+        self.ages.get_or_default(&AgeKey { source: key.source, cause, severity }).observe(age);
         self.episodes.get_or_default(key).resolutions[cause as usize] += 1;
     }
 

@@ -47,7 +47,7 @@ use super::{
     watches::{OpenWatch, has_same_watches, planned_kinds},
 };
 use crate::{
-    diff::manifest::{ClusterSchemas, CustomKind},
+    diff::manifest::{ClusterSchemas, TypeMeta},
     event::Event,
     rules::RuleSet,
     types::{
@@ -274,7 +274,7 @@ impl Engine {
     ) -> Option<&BTreeMap<Box<str>, Timestamp>> {
         let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty())?;
         let claim = restored.get(&ClaimKey { object: object.key().clone(), source })?;
-        (*claim.uid == *object.uid()).then_some(&claim.onsets)
+        (claim.uid.as_deref() == object.uid()).then_some(&claim.onsets)
     }
 
     /// Ends a claim, and its episode if it has one.
@@ -299,7 +299,7 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = entry.counter_key();
-        let is_untrusted = matches!(entry.claim.verdict, Verdict::Untrusted(_));
+        let is_untrusted = entry.claim.verdict.is_untrusted();
         if !is_untrusted && !self.snapshot.counters.has_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(&counter);
         }
@@ -341,7 +341,7 @@ impl Engine {
                 sequence: 0,
                 time: now,
                 key: entry.key().clone(),
-                uid: entry.object.uid().into(),
+                uid: entry.object.uid().map(Into::into),
                 source: entry.claim.source,
                 from,
                 to,
@@ -857,8 +857,9 @@ impl Engine {
     /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
     fn apply_schemas(&mut self, schemas: Arc<ClusterSchemas>, now: Timestamp) -> bool {
         let changed_kinds = schemas.changed_since(&self.schemas);
-        let is_changed =
-            |kind: &Kind| changed_kinds.contains(&CustomKind::new(&kind.api_version(), &kind.kind));
+        let is_changed = |kind: &Kind| {
+            changed_kinds.contains(&TypeMeta::new(&kind.api_version(), &kind.kind).into_owned())
+        };
         let mut keys: Vec<ObjectKey> = Vec::new();
         for state in &self.snapshot.kinds {
             // The objects of a kind are of a few versions, which they share.

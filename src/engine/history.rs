@@ -24,7 +24,9 @@ pub struct Transition {
     pub time: Timestamp,
     #[serde(flatten, with = "flat_key")]
     pub key: ObjectKey,
-    pub uid: Box<str>,
+    /// None for an object that does not exist.
+    #[serde(with = "empty_if_none")]
+    pub uid: Option<Box<str>>,
     pub source: Source,
     /// None for an object that was not known before.
     pub from: Option<VerdictKind>,
@@ -65,7 +67,7 @@ pub struct EpisodeSummary {
 /// The onsets of a claim that an earlier run observed, by path.
 #[derive(Debug)]
 pub(super) struct ObservedOnsets {
-    pub(super) uid: Box<str>,
+    pub(super) uid: Option<Box<str>>,
     pub(super) onsets: BTreeMap<Box<str>, Timestamp>,
 }
 
@@ -119,6 +121,27 @@ impl EpisodeChange {
     /// Does not count a start that was not observed.
     pub(super) fn without_unobserved_start(self, is_observed: bool) -> Self {
         if self == Self::Started && !is_observed { Self::Unchanged } else { self }
+    }
+}
+
+/// The JSON form of an optional text: empty if there is none.
+mod empty_if_none {
+    use super::{Deserialize, Deserializer, Serialize};
+    use serde::Serializer;
+
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(
+        text: &Option<Box<str>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        text.as_deref().unwrap_or_default().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Box<str>>, D::Error> {
+        let text = Box::<str>::deserialize(deserializer)?;
+        Ok((!text.is_empty()).then_some(text))
     }
 }
 
@@ -318,7 +341,7 @@ mod tests {
             sequence,
             time: Timestamp::UNIX_EPOCH,
             key: ObjectKey::new(Kind::service(), "shop", "web"),
-            uid: "uid".into(),
+            uid: Some("uid".into()),
             source: Source::Annotation,
             from: None,
             to: None,
@@ -396,7 +419,7 @@ mod tests {
     #[test]
     fn transition_keeps_a_limited_number_of_paths() {
         let rate = |path: &str| {
-            let finding = Finding::new(path.parse().unwrap(), FieldClass::Data, "a", "b");
+            let finding = Finding::new(path.parse().unwrap(), FieldClass::Data, "a".into(), "b".into());
             let key = ObjectKey::new(Kind::service(), "shop", "web");
             let (labels, muted_paths, source) = (&[][..], &[][..], Source::Annotation);
             let object = RatedObject { key: &key, labels, muted_paths, source, autoscaled: false };

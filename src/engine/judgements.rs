@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{
     diff::{
-        Comparison, MAX_FINDINGS, compare, creator, is_secret, judge, judge_record, manifest::ClusterSchemas,
-        omitted_findings, redact_findings,
+        Comparison, LiveContent, MAX_FINDINGS, compare, creator, is_secret, judge, judge_record,
+        manifest::ClusterSchemas, omitted_findings, redact_findings,
     },
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
-        Judgement, Kind, LiveDocument, LiveObject, ObjectKey, Source, UnknownReason,
+        Judgement, Kind, LiveObject, ObjectKey, Source, UnknownReason,
     },
 };
 
@@ -60,6 +60,28 @@ pub(super) fn find_kind<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<
     kinds.iter().find(|state| state.kind.is_same_type(kind))
 }
 
+/// An object as all sources judge it.
+struct JudgedObject<'a> {
+    key: &'a ObjectKey,
+    presence: &'a Presence,
+    /// None if the object does not exist, or its content is not cached or not readable.
+    content: Option<LiveContent<'a>>,
+}
+
+impl<'a> JudgedObject<'a> {
+    fn new(key: &'a ObjectKey, presence: &'a Presence) -> Self {
+        let document = match presence {
+            Presence::Exists(object) => object.readable_document(),
+            Presence::Absent | Presence::Unwatched | Presence::NotSynced => None,
+        };
+        Self { key, presence, content: document.map(LiveContent::new) }
+    }
+
+    fn document(&self) -> Option<&'a Document> {
+        self.content.as_ref().map(LiveContent::document)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct SourceJudgement {
     pub(super) source: Source,
@@ -84,18 +106,17 @@ pub(super) fn source_judgements(
     schemas: &ClusterSchemas,
     now: Timestamp,
 ) -> Vec<SourceJudgement> {
+    let judged = JudgedObject::new(key, presence);
     let with_baselines = Source::ALL.iter().filter(|source| !source.is_on_object());
     let mut judgements: Vec<SourceJudgement> = with_baselines
-        .filter_map(|source| {
-            baseline_judgement(*source, key, presence, before, baselines, corroborations, schemas)
-        })
+        .filter_map(|source| baseline_judgement(*source, &judged, before, baselines, corroborations, schemas))
         .collect();
     if let Presence::Exists(object) = presence {
         // An untrusted claim replaces no other claim.
         let is_unclaimed = |judgements: &[SourceJudgement]| {
             judgements.iter().all(|known| matches!(known.judgement, Judgement::Untrusted(_)))
         };
-        judgements.extend(last_applied_judgement(object, schemas));
+        judgements.extend(last_applied_judgement(object, judged.content.as_ref(), schemas));
         if let Some(record) = object.controller_status() {
             let judgement = judge_record(record, record.in_grace_period(now));
             judgements.push(SourceJudgement::plain(Source::StatusHash, judgement));
@@ -132,22 +153,20 @@ pub(super) fn source_judgements(
 
 /// A digest must not show whether the author of an untrusted baseline guessed a value correctly.
 fn is_listed_untrusted(finding: &Finding) -> bool {
-    let is_redacted =
-        |value: &FieldValue| matches!(value, FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_));
-    !is_redacted(&finding.expected) && !is_redacted(&finding.actual)
+    !finding.expected.is_redacted() && !finding.actual.is_redacted()
 }
 
 /// The merged judgement of all baselines of one source that declare an object. Untrusted baselines count only if no trusted
 /// baseline declares the object. Their findings are untrusted.
 fn baseline_judgement(
     source: Source,
-    key: &ObjectKey,
-    presence: &Presence,
+    judged: &JudgedObject<'_>,
     before: &[Arc<ClaimEntry>],
     baselines: &Baselines,
     corroborations: &Corroborations,
     schemas: &ClusterSchemas,
 ) -> Option<SourceJudgement> {
+    let JudgedObject { key, presence, .. } = judged;
     let is_known = |entry: &Arc<ClaimEntry>| entry.claim.source == source;
     match presence {
         Presence::NotSynced => return None,
@@ -168,12 +187,12 @@ fn baseline_judgement(
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
         let by = DeclaredBy { address, baseline };
         if corroborations.trust(&state.baseline, key) {
-            let judgement = judge_declared(state, declared, presence, schemas, &mut details);
+            let judgement = judge_declared(state, declared, judged, schemas, &mut details);
             declared_by.push((precedence(&judgement), by));
             judgements.push(judgement);
-        } else if matches!(presence, Presence::Exists(_)) && !is_secret(&key.kind.group, &key.kind.kind) {
+        } else if matches!(presence, Presence::Exists(_)) && !is_secret(key.kind.group_kind()) {
             // A correct guess of a Secret must look like a wrong one, and an invented object is not listed.
-            let judgement = judge_declared(state, declared, presence, schemas, &mut ClaimDetails::default());
+            let judgement = judge_declared(state, declared, judged, schemas, &mut ClaimDetails::default());
             match judgement {
                 // Redacted findings must not take the place of others.
                 Judgement::Drifted(mut findings) => {
@@ -197,9 +216,7 @@ fn baseline_judgement(
     declared_by.sort_by_key(|(rank, _)| *rank);
     details.declared_by = declared_by.into_iter().map(|(_, declared_by)| declared_by).collect();
     let judgement = merge_judgements(judgements)?;
-    if let Presence::Exists(object) = presence {
-        details.compared_content = object.readable_document().map(|document| document.content);
-    }
+    details.compared_content = judged.document().map(|document| document.content);
     Some(SourceJudgement { source, judgement, details: Some(details) })
 }
 
@@ -210,6 +227,8 @@ struct MergedFindings {
     /// The paths of the findings; empty as long as they are of one declaration.
     paths: HashSet<Box<str>>,
     omitted: usize,
+    /// Whether any omitted finding has redacted values.
+    redacted: bool,
 }
 
 impl MergedFindings {
@@ -226,34 +245,40 @@ impl MergedFindings {
         findings.retain(|finding| !self.paths.contains(finding.path.as_str()));
         // Together not more than one comparison may have.
         let room = (2 * MAX_FINDINGS).saturating_sub(self.findings.len());
-        self.omitted += findings.len().saturating_sub(room);
-        findings.truncate(room);
+        for finding in findings.drain(room.min(findings.len())..) {
+            self.omitted += if let FieldValue::Omitted { count, .. } = finding.actual { count } else { 1 };
+            self.redacted |= !is_listed_untrusted(&finding);
+        }
         self.paths.extend(findings.iter().map(|finding| finding.path.as_str().into()));
         self.findings.extend(findings);
     }
 
     fn finish(mut self) -> Vec<Finding> {
         if self.omitted > 0 {
-            self.findings.push(omitted_findings(self.omitted));
+            self.findings.push(omitted_findings(self.omitted, self.redacted));
         }
         self.findings
     }
 }
 
-fn last_applied_judgement(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceJudgement> {
-    let (declared, document) = (object.applied.declared()?, object.readable_document());
-    let judgement = match (&declared.body, document) {
+fn last_applied_judgement(
+    object: &LiveObject,
+    content: Option<&LiveContent<'_>>,
+    schemas: &ClusterSchemas,
+) -> Option<SourceJudgement> {
+    let declared = object.applied.declared()?;
+    let judgement = match (&declared.body, content) {
         (DeclaredBody::Opaque(reason), _) => Judgement::Unknown(*reason),
         (_, None) => Judgement::Unknown(UnknownReason::Unreadable),
         (_, Some(_)) if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        (_, Some(document)) => match compare_if_known(declared, document, schemas) {
+        (_, Some(content)) => match compare_if_known(declared, content, schemas) {
             Some(comparison) => judge_comparison(comparison),
             None => Judgement::InFlight,
         },
     };
-    let compared_content = document.map(|document| document.content_beside_last_applied);
+    let compared_content = content.map(|content| content.document().content_beside_last_applied);
     let details = ClaimDetails { compared_content, ..ClaimDetails::default() };
     Some(SourceJudgement { source: Source::LastApplied, judgement, details: Some(details) })
 }
@@ -262,10 +287,11 @@ fn last_applied_judgement(object: &LiveObject, schemas: &ClusterSchemas) -> Opti
 fn judge_declared(
     state: &BaselineState,
     declared: &DeclaredObject,
-    presence: &Presence,
+    judged: &JudgedObject<'_>,
     schemas: &ClusterSchemas,
     details: &mut ClaimDetails,
 ) -> Judgement {
+    let JudgedObject { presence, content, .. } = judged;
     if state.in_flight {
         return Judgement::InFlight;
     }
@@ -284,7 +310,7 @@ fn judge_declared(
         Presence::Unwatched | Presence::NotSynced => return Judgement::Unknown(UnknownReason::Unwatched),
     };
     if let Some(uid) = declared.uid.as_ref().filter(|uid| **uid != object.uid) {
-        return Judgement::Replaced(replaced(uid, object));
+        return Judgement::Replaced(replaced(uid, object, content.as_ref()));
     }
     if let DeclaredBody::Opaque(reason) = &declared.body {
         return Judgement::Unknown(*reason);
@@ -292,12 +318,12 @@ fn judge_declared(
     if declared.object.version != object.key.kind.version {
         return Judgement::Unknown(UnknownReason::OtherVersion);
     }
-    let document = match object.document.as_deref() {
-        None => return Judgement::InFlight,
-        Some(LiveDocument::Unreadable) => return Judgement::Unknown(UnknownReason::Unreadable),
-        Some(LiveDocument::Readable(document)) => document,
+    let content = match content {
+        _ if object.document.is_none() => return Judgement::InFlight,
+        None => return Judgement::Unknown(UnknownReason::Unreadable),
+        Some(content) => content,
     };
-    let Some(comparison) = compare_if_known(declared, document, schemas) else {
+    let Some(comparison) = compare_if_known(declared, content, schemas) else {
         return Judgement::InFlight;
     };
     for path in &comparison.blind {
@@ -311,11 +337,11 @@ fn judge_declared(
 /// None while the schema of the kind is being read.
 fn compare_if_known(
     declared: &DeclaredObject,
-    document: &Document,
+    content: &LiveContent<'_>,
     schemas: &ClusterSchemas,
 ) -> Option<Comparison> {
     let schemas = schemas.of(&declared.object.api_version(), &declared.object.kind)?;
-    Some(compare(declared, document, schemas))
+    Some(compare(declared, content.get(), schemas))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {
@@ -366,22 +392,101 @@ fn precedence(judgement: &Judgement) -> u8 {
 }
 
 fn missing(declared: &DeclaredObject) -> Finding {
-    Finding::new(FieldPath::of_fields(["metadata", "name"]), FieldClass::Existence, &declared.object.name, "")
+    let path = FieldPath::of_fields(["metadata", "name"]);
+    Finding::new(path, FieldClass::Existence, (&*declared.object.name).into(), FieldValue::Absent)
 }
 
-fn replaced(uid: &str, object: &LiveObject) -> Finding {
-    let owner = object.readable_document().and_then(creator);
+fn replaced(uid: &str, object: &LiveObject, content: Option<&LiveContent<'_>>) -> Finding {
+    let owner = content.and_then(|content| creator(content.get()));
     let path = FieldPath::of_fields(["metadata", "uid"]);
-    Finding { owner, ..Finding::new(path, FieldClass::Existence, uid, &object.uid) }
+    Finding { owner, ..Finding::new(path, FieldClass::Existence, uid.into(), (&*object.uid).into()) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldClass, Finding, Judgement, MAX_FINDINGS, UnknownReason, merge_judgements};
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use crate::{
+        diff::{manifest::declared_object, pack_live_object, parsed_bytes, unpack},
+        types::{
+            Authority, Baseline, BaselineOrigin, LastApplied, LiveDocument, ObjectRef, RedactionKey,
+            RedactionPolicy,
+        },
+    };
+
+    use super::{
+        Baselines, ClusterSchemas, Corroborations, FieldClass, FieldValue, Finding, Judgement, Kind,
+        LiveObject, MAX_FINDINGS, MergedFindings, ObjectKey, Presence, Source, UnknownReason,
+        is_listed_untrusted, merge_judgements, omitted_findings, source_judgements,
+    };
+
+    #[test]
+    fn live_object_is_unpacked_once_for_all_declarations() {
+        let key = ObjectKey::new(Kind::undiscovered("", "v1", "ConfigMap"), "shop", "web");
+        let config_map = |value: &str| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": value},
+                "metadata": {"name": "web", "namespace": "shop"}})
+        };
+        let redaction = RedactionKey::new([1; 32]);
+        let declared = |value: &str| {
+            declared_object(
+                ObjectRef::new("", "v1", "ConfigMap", "shop", "web"),
+                config_map(value),
+                &redaction,
+            )
+        };
+        let live = pack_live_object(config_map("live"), &key.kind, &RedactionPolicy::new(redaction.clone()));
+        let (applied, installed, managed) = (declared("applied"), declared("installed"), declared("managed"));
+        let declarations = [&applied, &installed, &managed].map(|declared| declared.body.packed().unwrap());
+        let unpacked: usize = declarations
+            .into_iter()
+            .chain([&live.packed])
+            .map(|packed| unpack(packed).to_string().len())
+            .sum();
+        let mut baselines = Baselines::default();
+        for (source, declared) in [(Source::Helm, installed), (Source::Manifest, managed)] {
+            let baseline = Baseline {
+                source,
+                name: "shop".into(),
+                origin: BaselineOrigin::Manifests,
+                version: None,
+                objects: vec![Arc::new(declared)],
+                skipped: Vec::new(),
+                fault: None,
+                lock: None,
+                this_cluster: true,
+                authority: Authority::Cluster,
+            };
+            baselines.upsert(&Arc::new(baseline), Timestamp::UNIX_EPOCH);
+        }
+        let presence = Presence::Exists(Arc::new(LiveObject {
+            document: Some(Box::new(LiveDocument::Readable(live))),
+            applied: LastApplied::Declared(Box::new(applied)),
+            ..LiveObject::named(key.clone())
+        }));
+        let (corroborations, schemas) = (Corroborations::default(), ClusterSchemas::default());
+        parsed_bytes::take();
+        let judgements = source_judgements(
+            &key,
+            &presence,
+            &[],
+            &baselines,
+            &corroborations,
+            &schemas,
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(parsed_bytes::take(), unpacked);
+        let drifted = judgements.iter().filter(|found| matches!(found.judgement, Judgement::Drifted(_)));
+        assert_eq!(drifted.count(), 3, "{judgements:?}");
+    }
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
+        let value = |text: &str| if text.is_empty() { FieldValue::Absent } else { text.into() };
         let finding = |(path, expected, actual): &(&str, &str, &str)| {
-            Finding::new(path.parse().unwrap(), FieldClass::Other, expected, actual)
+            Finding::new(path.parse().unwrap(), FieldClass::Other, value(expected), value(actual))
         };
         Judgement::Drifted(values.iter().map(finding).collect())
     }
@@ -391,7 +496,7 @@ mod tests {
         let declaration = |release: usize| {
             let finding = |field| {
                 let path = format!("data.r{release}k{field}").parse().unwrap();
-                Finding::new(path, FieldClass::Data, "a", "b")
+                Finding::new(path, FieldClass::Data, "a".into(), "b".into())
             };
             Judgement::Drifted((0..MAX_FINDINGS).map(finding).collect())
         };
@@ -403,6 +508,30 @@ mod tests {
             (last.class, &*last.actual.text()),
             (FieldClass::Existence, "and 3000 more fields differ")
         );
+        assert_eq!(last.actual, FieldValue::Omitted { count: 3000, redacted: false });
+    }
+
+    #[test]
+    fn omitted_redacted_fields_are_not_counted_for_an_untrusted_baseline() {
+        assert!(is_listed_untrusted(&omitted_findings(1, false)));
+        assert!(!is_listed_untrusted(&omitted_findings(1, true)));
+        let redacted = Finding {
+            actual: FieldValue::PartlyRedacted("[]".into()),
+            ..Finding::new("data.z".parse().unwrap(), FieldClass::Data, "a".into(), FieldValue::Absent)
+        };
+        let plain = |declaration: usize| {
+            let finding = move |field| {
+                let path = format!("data.r{declaration}k{field}").parse().unwrap();
+                Finding::new(path, FieldClass::Data, "a".into(), "b".into())
+            };
+            (0..2 * MAX_FINDINGS).map(finding).collect::<Vec<_>>()
+        };
+        let mut merged = MergedFindings::default();
+        [plain(0), plain(1), vec![redacted, omitted_findings(7, false)]]
+            .into_iter()
+            .for_each(|findings| merged.add(findings));
+        let omitted = FieldValue::Omitted { count: 2 * MAX_FINDINGS + 1 + 7, redacted: true };
+        assert_eq!(merged.finish().last().unwrap().actual, omitted);
     }
 
     #[test]
@@ -416,7 +545,7 @@ mod tests {
         assert_eq!(merge_judgements(vec![drifted(&replaced), drifted(&replaced)]), Some(drifted(&replaced)));
     }
     fn existence() -> Finding {
-        Finding::new("metadata.uid".parse().unwrap(), FieldClass::Existence, "a", "b")
+        Finding::new("metadata.uid".parse().unwrap(), FieldClass::Existence, "a".into(), "b".into())
     }
 
     /// All judgements, those that win first.

@@ -23,7 +23,7 @@ mod watches;
 pub use active_rules::ActiveRules;
 pub use baselines::{BaselineState, BaselineStates, ClusterMatch};
 pub use claim::{Claim, ClaimDetails, ClaimEntry, DeclaredBy, EpisodeCount};
-pub use counters::{AGE_BOUNDS, AgeHistogram, CounterKey, DriftCounters};
+pub use counters::{AGE_BOUNDS, ActorKey, AgeHistogram, AgeKey, CounterKey, DriftCounters};
 pub use engine::Engine;
 pub use history::{EpisodeChange, EpisodeSummary, History, Transition};
 pub use metrics::EngineMetrics;

@@ -32,7 +32,7 @@ fn is_scaled_to_zero(finding: &Finding) -> bool {
     match &finding.actual {
         FieldValue::Absent | FieldValue::Null => true,
         FieldValue::Text(replicas) | FieldValue::Json(replicas) => **replicas == *"0",
-        FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => false,
+        FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) | FieldValue::Omitted { .. } => false,
     }
 }
 

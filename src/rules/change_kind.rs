@@ -4,14 +4,15 @@ use serde_json::Value;
 
 use crate::types::{ChangeKind, FieldClass, FieldValue, Finding};
 
-/// The kind of change, if the two values show it. Hashes show nothing.
+/// The kind of change, if the two values show it. Hashes and omitted fields show nothing.
 pub(super) fn change_kind(finding: &Finding) -> Option<ChangeKind> {
     if finding.class == FieldClass::Hash {
         return None;
     }
     // A null sets nothing.
     match (&finding.expected, &finding.actual) {
-        (FieldValue::Absent | FieldValue::Null, FieldValue::Absent | FieldValue::Null) => None,
+        (_, FieldValue::Omitted { .. })
+        | (FieldValue::Absent | FieldValue::Null, FieldValue::Absent | FieldValue::Null) => None,
         (FieldValue::Absent | FieldValue::Null, _) => Some(ChangeKind::Added),
         (_, FieldValue::Absent | FieldValue::Null) => Some(ChangeKind::Removed),
         (FieldValue::Json(expected), FieldValue::Json(actual))

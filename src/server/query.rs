@@ -11,13 +11,13 @@ use axum::extract::rejection::QueryRejection;
 use jiff::Timestamp;
 
 #[cfg(test)]
-use crate::types::{Actor, Advice, Difference, Expectation, FieldClass, Finding, OnsetSource};
+use crate::types::{Actor, Advice, Difference, Expectation, FieldClass, FieldValue, Finding, OnsetSource};
 use crate::{
     engine::{ClaimEntry, KindState, Snapshot, Transition},
     rules::Rule,
     types::{
-        ClosedSet, Episode, Health, JobOutcome, JobRun, Kind, LiveObject, NamespacedName, ObjectKey,
-        Severity, Source, UnknownReason, VerdictKind, WorstDifference,
+        ClosedSet, Episode, GroupKind, Health, JobOutcome, JobRun, Kind, LiveObject, MatchedBy,
+        NamespacedName, ObjectKey, Severity, Source, UnknownReason, VerdictKind, WorstDifference,
     },
 };
 
@@ -99,8 +99,11 @@ pub(super) fn transitions_of<'a>(
 /// rule matches in the whole snapshot.
 pub(super) fn matching_rules<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'_>]) -> Vec<(&'a Rule, u64)> {
     let differences = claims.iter().flat_map(|row| row.entry.claim.verdict.differences());
-    let names: BTreeSet<&str> =
-        differences.flat_map(|difference| difference.matched.iter().map(|name| &**name)).collect();
+    let names: BTreeSet<&str> = differences
+        .flat_map(|difference| &*difference.matched)
+        .filter_map(MatchedBy::rule)
+        .map(|name| &**name)
+        .collect();
     snapshot.rules.matches().filter(|(rule, _)| names.contains(&**rule.name())).collect()
 }
 
@@ -113,7 +116,7 @@ pub(super) fn deployment_id(entry: &ClaimEntry) -> &str {
         Source::Helm => Some(&*declared.baseline),
         _ => None,
     });
-    declared.or(entry.object.facts().instance.as_deref()).unwrap_or_else(|| entry.object.uid())
+    declared.or(entry.object.facts().instance.as_deref()).or(entry.object.uid()).unwrap_or_default()
 }
 
 /// One claim, the kind of its object, and its verdict as of now: `unknown` while the watch of the object is down.
@@ -192,7 +195,7 @@ impl<'a> ClaimRow<'a> {
             text.extend([" ", &declared.address, " ", &declared.baseline]);
         }
         for difference in claim.verdict.differences() {
-            let rules = difference.matched.iter().map(|rule| &**rule);
+            let rules = difference.matched.iter().map(MatchedBy::as_str);
             let parts = [
                 difference.actor.as_str(),
                 difference.manager().unwrap_or(""),
@@ -414,8 +417,7 @@ impl<'a> TerraformJob<'a> {
 impl<'a> TerraformJobs<'a> {
     pub(super) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut jobs = Self::default();
-        let kinds =
-            snapshot.kinds.iter().filter(|state| (&*state.kind.group, &*state.kind.kind) == ("batch", "Job"));
+        let kinds = snapshot.kinds.iter().filter(|state| state.kind.group_kind() == GroupKind::JOB);
         for job in
             kinds.flat_map(|state| state.blocks.objects()).filter_map(|object| TerraformJob::new(object))
         {
@@ -454,7 +456,12 @@ impl<'a> TerraformJobs<'a> {
 }
 
 #[cfg(test)]
-pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
+pub(super) fn difference_fixture(
+    class: FieldClass,
+    path: &str,
+    expected: FieldValue,
+    actual: FieldValue,
+) -> Difference {
     Difference {
         finding: Finding::new(path.parse().unwrap(), class, expected, actual),
         severity: Severity::Warning,
@@ -485,7 +492,7 @@ mod tests {
 
     fn episode(severity: Severity, onset: i64) -> Episode {
         let onset = Timestamp::from_second(onset).unwrap();
-        let difference = difference_fixture(FieldClass::Hash, "spec", "a", "b");
+        let difference = difference_fixture(FieldClass::Hash, "spec", "a".into(), "b".into());
         let differences = vec![Difference { severity, onset, ..difference }];
         Episode { drift_kind: DriftKind::Drifted, onset, differences, ignored: Vec::new() }
     }

@@ -50,7 +50,10 @@ impl ValueRedactor {
             && !(is_plain(&displayed.expected) && is_plain(&displayed.actual));
         if are_alike {
             let digest = |value: &FieldValue| match value {
-                FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => value.clone(),
+                FieldValue::Absent
+                | FieldValue::Null
+                | FieldValue::Redacted(_)
+                | FieldValue::Omitted { .. } => value.clone(),
                 plain => FieldValue::Redacted(self.key.digest(plain.notation().as_bytes())),
             };
             return DisplayedValues {
@@ -127,8 +130,8 @@ mod tests {
         let forged = Finding::new(
             FieldPath::of_fields(["spec", "a"]),
             FieldClass::Env,
-            "hunter2",
-            &digest.to_string(),
+            "hunter2".into(),
+            (&*digest.to_string()).into(),
         );
         let redacted = Finding { expected: FieldValue::Redacted(digest), ..forged.clone() };
         for (finding, plain) in [(&forged, false), (&redacted, false), (&redacted, true)] {

@@ -52,8 +52,8 @@ impl BaselineDeclarations {
             RequiredObject { declared, is_covered, author, key: self.key.as_ref().filter(|_| is_covered) }
         });
         objects.filter(|object| {
-            let ObjectRef { group, kind, .. } = &object.declared.object;
-            object.is_covered || self.authority.release().is_some() || !is_secret(group, kind)
+            let kind = object.declared.object.group_kind();
+            object.is_covered || self.authority.release().is_some() || !is_secret(kind)
         })
     }
 }
@@ -280,7 +280,7 @@ fn redaction_policies(
     for (key, declared) in objects.iter().filter_map(|object| Some((object.key?, object.declared))) {
         let object = &declared.object;
         if let Some(policy) = policies.get_mut(&kind_of(declared))
-            && (is_secret(&object.group, &object.kind) || policy.redacts(object))
+            && (is_secret(object.group_kind()) || policy.redacts(object))
         {
             policy.add_key(key);
         }

@@ -1,6 +1,6 @@
 //! One field whose live value differs from the declared value, and its field manager.
 
-use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,6 +48,12 @@ pub enum FieldValue {
     /// JSON of a list or an object with digests in place of redacted parts. Each string in it that looks like a digest is one,
     /// because plain strings that look like digests are redacted too.
     PartlyRedacted(Box<str>),
+    /// No value: this many more fields differ than are listed.
+    Omitted {
+        count: usize,
+        /// Whether their values are redacted.
+        redacted: bool,
+    },
 }
 
 closed_set! {
@@ -63,6 +69,8 @@ closed_set! {
         Json = "json",
         /// The text is a digest, or JSON with digests in it.
         Redacted = "redacted",
+        /// No value: the text says how many more fields differ than are listed.
+        Omitted = "omitted",
     }
 }
 
@@ -78,6 +86,27 @@ impl FieldValue {
             ValueForm::Redacted => {
                 KeyedDigest::parse(text).map_or_else(|| Self::PartlyRedacted(text.into()), Self::Redacted)
             }
+            ValueForm::Omitted => {
+                Self::parse_omitted(text).unwrap_or_else(|| Self::PartlyRedacted(text.into()))
+            }
+        }
+    }
+
+    fn parse_omitted(text: &str) -> Option<Self> {
+        let text = text.strip_prefix("and ")?.strip_suffix(" fields differ")?;
+        let (count, redacted) = match text.strip_suffix(" more redacted") {
+            Some(count) => (count, true),
+            None => (text.strip_suffix(" more")?, false),
+        };
+        Some(Self::Omitted { count: count.parse().ok()?, redacted })
+    }
+
+    /// Whether the value, or a part of it, must not be disclosed.
+    pub fn is_redacted(&self) -> bool {
+        match self {
+            Self::Redacted(_) | Self::PartlyRedacted(_) => true,
+            Self::Omitted { redacted, .. } => *redacted,
+            Self::Absent | Self::Null | Self::Text(_) | Self::Json(_) => false,
         }
     }
 
@@ -89,6 +118,7 @@ impl FieldValue {
             Self::Text(_) => ValueForm::Plain,
             Self::Json(_) => ValueForm::Json,
             Self::Redacted(_) | Self::PartlyRedacted(_) => ValueForm::Redacted,
+            Self::Omitted { .. } => ValueForm::Omitted,
         }
     }
 
@@ -100,6 +130,10 @@ impl FieldValue {
             Self::Text(text) if text.is_empty() => Self::EMPTY.into(),
             Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => (&**text).into(),
             Self::Redacted(digest) => digest.to_string().into(),
+            Self::Omitted { count, redacted: false } => format!("and {count} more fields differ").into(),
+            Self::Omitted { count, redacted: true } => {
+                format!("and {count} more redacted fields differ").into()
+            }
         }
     }
 
@@ -111,7 +145,7 @@ impl FieldValue {
         }
     }
 
-    /// The digest with which rules compare the value; none if it is redacted. A string and JSON with the same text have the same
+    /// The digest with which rules compare the value; none if it is redacted or omitted. A string and JSON with the same text have the same
     /// digest, because authors of YAML may omit quotes. All other values have different digests.
     pub fn value_digest(&self) -> Option<ValueDigest> {
         match self {
@@ -119,7 +153,7 @@ impl FieldValue {
             // In a rule this text is an empty string.
             Self::Text(text) if **text == *Self::EMPTY => Some(ValueDigest::of_quotes()),
             Self::Absent | Self::Text(_) | Self::Json(_) => Some(ValueDigest::of(&self.text())),
-            Self::Redacted(_) | Self::PartlyRedacted(_) => None,
+            Self::Redacted(_) | Self::PartlyRedacted(_) | Self::Omitted { .. } => None,
         }
     }
 
@@ -130,6 +164,7 @@ impl FieldValue {
             Self::Text(text) | Self::Json(text) | Self::PartlyRedacted(text) => {
                 Self::Redacted(key.digest(text.as_bytes()))
             }
+            Self::Omitted { count, .. } => Self::Omitted { count: *count, redacted: true },
             Self::Absent | Self::Null | Self::Redacted(_) => self.clone(),
         }
     }
@@ -138,30 +173,42 @@ impl FieldValue {
     pub const EMPTY: &str = "\"\"";
 }
 
+/// A string; an empty one is not absent.
+impl From<&str> for FieldValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
 impl ValueForm {
     /// The [notation](FieldValue::notation) of a value of this form with this text. A string is quoted if it reads like another
     /// form or like a part of the sentence around it, or if a terminal does not show all of it.
     pub fn notation(self, text: &str) -> Cow<'_, str> {
         match self {
-            Self::Plain if reads_otherwise(text) => format!("{text:?}").into(),
+            Self::Plain if is_ambiguous(text) => format!("{text:?}").into(),
             // The same JSON with an escaped prefix, so that only digests have the prefix.
-            Self::Json if KeyedDigest::is_imitated_by(text) => KeyedDigest::escape_prefix(text).into(),
-            Self::Absent | Self::Null | Self::Empty | Self::Plain | Self::Json | Self::Redacted => {
-                text.into()
-            }
+            Self::Json if KeyedDigest::looks_like(text) => KeyedDigest::escape_prefix(text).into(),
+            Self::Absent
+            | Self::Null
+            | Self::Empty
+            | Self::Plain
+            | Self::Json
+            | Self::Redacted
+            | Self::Omitted => text.into(),
         }
     }
 }
 
-fn reads_otherwise(text: &str) -> bool {
+fn is_ambiguous(text: &str) -> bool {
     let is_number =
         || text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
     match text.as_bytes() {
         [b'"' | b'{' | b'[', ..] => true,
         [b'0'..=b'9' | b'-', ..] if is_number() => true,
         _ => {
-            matches!(text, "null" | "true" | "false" | "nothing" | "")
-                || KeyedDigest::is_imitated_by(text)
+            matches!(text, "null" | "true" | "false" | "absent" | "")
+                || KeyedDigest::looks_like(text)
+                || FieldValue::parse_omitted(text).is_some()
                 || text.contains(", ")
                 || text.trim() != text
                 || text.contains(is_control)
@@ -183,13 +230,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with strings. An empty string means an absent value.
-    pub fn new(path: FieldPath, class: FieldClass, expected: &str, actual: &str) -> Self {
-        let value = |text: &str| match text {
-            "" => FieldValue::Absent,
-            text => FieldValue::Text(text.into()),
-        };
-        Self { path, class, expected: value(expected), actual: value(actual), owner: None }
+    /// A finding without an owner.
+    pub fn new(path: FieldPath, class: FieldClass, expected: FieldValue, actual: FieldValue) -> Self {
+        Self { path, class, expected, actual, owner: None }
     }
 }
 
@@ -209,7 +252,7 @@ pub struct Difference {
     pub matched: Arc<[MatchedBy]>,
 }
 
-/// What matches a difference. Reads as its name in the API and in messages.
+/// What matches a difference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchedBy {
     /// The rule of this name.
@@ -218,21 +261,28 @@ pub enum MatchedBy {
     IgnoreAnnotation,
 }
 
-impl Deref for MatchedBy {
-    type Target = str;
-
-    fn deref(&self) -> &str {
+impl MatchedBy {
+    /// Its name in the API and in messages.
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Rule(name) => name,
             // Rule names cannot contain parentheses.
             Self::IgnoreAnnotation => "(annotation)",
         }
     }
+
+    /// The name of the rule.
+    pub fn rule(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Rule(name) => Some(name),
+            Self::IgnoreAnnotation => None,
+        }
+    }
 }
 
 impl fmt::Display for MatchedBy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self)
+        formatter.write_str(self.as_str())
     }
 }
 
@@ -242,6 +292,3 @@ impl Difference {
         self.finding.owner.as_ref().map(|owner| &*owner.manager)
     }
 }
-
-#[cfg(test)]
-include!("../../tests/it/types/any_value.rs");

@@ -84,7 +84,7 @@ impl FieldPath {
         }
         let inner = inner.strip_prefix('.').unwrap_or(inner);
         let plain = without_filters(inner).map_err(&invalid)?;
-        plain.parse().map_err(|error| invalid(JsonPathProblem::Path(error)))
+        plain.parse().map_err(|error: PathError| invalid(JsonPathProblem::Path(error.problem)))
     }
 }
 
@@ -130,7 +130,7 @@ fn text_of(segments: &[Segment]) -> Box<str> {
 
 fn segment(token: PathToken) -> Result<Segment, PathError> {
     let column = token.column;
-    let text = |word: Word| word.literal(column, STAR_OUTSIDE_PATTERN);
+    let text = |word: Word| word.literal(column, PathProblem::StarOutsidePattern);
     Ok(match token.kind {
         TokenKind::Field(name) => Segment::Field(text(name)?),
         TokenKind::Index(index) => Segment::Index(index),
@@ -139,12 +139,11 @@ fn segment(token: PathToken) -> Result<Segment, PathError> {
             let keys = keys.into_iter().map(|(key, value)| Ok((text(key)?, text(value)?)));
             Segment::Element(keys.collect::<Result<_, _>>()?)
         }
-        TokenKind::AnyElement => return Err(PathError::new(column, STAR_OUTSIDE_PATTERN)),
+        TokenKind::AnyElement => {
+            return Err(PathError { column, problem: PathProblem::StarOutsidePattern });
+        }
     })
 }
-
-/// The error for a star in a path that is not a pattern.
-const STAR_OUTSIDE_PATTERN: &str = "`*` is allowed in patterns only";
 
 /// A path with wildcards, or a JSON Pointer. It matches the named field and everything below it.
 ///
@@ -279,13 +278,10 @@ fn parse_pointer(text: &str) -> Result<Vec<Step>, PathError> {
             .find(|(at, _)| !matches!(token.as_bytes().get(at + 1), Some(b'0' | b'1')));
         if let Some((at, _)) = invalid {
             let column = column + token[..at].chars().count();
-            return Err(PathError::new(
-                column,
-                "invalid escape in a JSON Pointer; want `~0` for `~` and `~1` for `/`",
-            ));
+            return Err(PathError { column, problem: PathProblem::PointerEscape });
         }
         if token.is_empty() {
-            return Err(PathError::new(column, "a field name is missing"));
+            return Err(PathError { column, problem: PathProblem::NoFieldName });
         }
         column += token.chars().count();
         steps.push(Step::Token(token.replace("~1", "/").replace("~0", "~").into()));
@@ -298,7 +294,7 @@ fn step(token: PathToken) -> Result<Step, PathError> {
     let glob = |word: Word| {
         // A quoted star would be literal, and no key of a list contains one.
         if word.quoted && word.text.contains('*') {
-            return Err(PathError::new(column, "a value with a star cannot be quoted"));
+            return Err(PathError { column, problem: PathProblem::QuotedStar });
         }
         Ok(Glob::new(&word.text))
     };
@@ -306,19 +302,17 @@ fn step(token: PathToken) -> Result<Step, PathError> {
         TokenKind::Field(name) if !name.quoted && name.text == "*" => Step::AnySegment,
         TokenKind::Field(name) if !name.quoted && name.text == "**" => Step::AnyNumber,
         TokenKind::Field(name) => {
-            let message = "a star matches whole segments: `*` one, `**` any number";
-            Step::Exactly(Segment::Field(name.literal(column, message)?))
+            Step::Exactly(Segment::Field(name.literal(column, PathProblem::StarInName)?))
         }
         TokenKind::Index(index) => Step::Exactly(Segment::Index(index)),
         TokenKind::AnyElement => Step::AnyElement,
-        TokenKind::Value(value) => Step::Exactly(Segment::Value(
-            value.literal(column, "a set element cannot contain a star; want `[*]` for any element")?,
-        )),
+        TokenKind::Value(value) => {
+            Step::Exactly(Segment::Value(value.literal(column, PathProblem::StarInSetElement)?))
+        }
         TokenKind::Element(keys) => {
-            let keys = keys.into_iter().map(|(key, value)| {
-                let message = "the name of a key cannot contain a star; its value can";
-                Ok((key.literal(column, message)?, glob(value)?))
-            });
+            let keys = keys
+                .into_iter()
+                .map(|(key, value)| Ok((key.literal(column, PathProblem::StarInKey)?, glob(value)?)));
             Step::Element(keys.collect::<Result<_, _>>()?)
         }
     })
@@ -355,24 +349,52 @@ struct Word {
 
 impl Word {
     /// The text, unless it has an unquoted star.
-    fn literal(self, column: usize, message: &str) -> Result<ShortText, PathError> {
+    fn literal(self, column: usize, problem: PathProblem) -> Result<ShortText, PathError> {
         let has_star = !self.quoted && self.text.contains('*');
-        if has_star { Err(PathError::new(column, message)) } else { Ok(self.text) }
+        if has_star { Err(PathError { column, problem }) } else { Ok(self.text) }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message} (at character {column})")]
+#[error("{problem} (at character {column})")]
 pub struct PathError {
     /// In characters, from 1.
     pub column: usize,
-    pub message: Box<str>,
+    #[source]
+    pub problem: PathProblem,
 }
 
-impl PathError {
-    fn new(column: usize, message: impl Into<Box<str>>) -> Self {
-        Self { column, message: message.into() }
-    }
+/// Why a text is not a path or a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathProblem {
+    #[error("a field name is missing")]
+    NoFieldName,
+    #[error("a name or a value is missing")]
+    NoWord,
+    #[error("unexpected `{0}`")]
+    Unexpected(char),
+    #[error("unexpected `.` before `[`")]
+    DotBeforeBracket,
+    #[error("`[{0}]` is neither an index nor `[key=value]`; quote a field name: `[\"{0}\"]`")]
+    UnquotedName(Box<str>),
+    #[error("the bracket is not closed")]
+    UnclosedBracket,
+    #[error("the quote is not closed")]
+    UnclosedQuote,
+    #[error("invalid escape; want `\\\"` or `\\\\`")]
+    Escape,
+    #[error("invalid escape in a JSON Pointer; want `~0` for `~` and `~1` for `/`")]
+    PointerEscape,
+    #[error("`*` is allowed in patterns only")]
+    StarOutsidePattern,
+    #[error("a star matches whole segments: `*` one, `**` any number")]
+    StarInName,
+    #[error("a value with a star cannot be quoted")]
+    QuotedStar,
+    #[error("a set element cannot contain a star; want `[*]` for any element")]
+    StarInSetElement,
+    #[error("the name of a key cannot contain a star; its value can")]
+    StarInKey,
 }
 
 /// The text is not a `JSONPath` that selects a single field.
@@ -397,8 +419,8 @@ enum JsonPathProblem {
     #[error("a filter compares a field of the element, `@.type`")]
     Operand,
     // Its column is that of the rewritten path.
-    #[error("{}", .0.message)]
-    Path(PathError),
+    #[error(transparent)]
+    Path(PathProblem),
 }
 
 /// Parses the common syntax of paths and patterns.
@@ -421,10 +443,10 @@ fn parse_tokens(text: &str) -> Result<Vec<PathToken>, PathError> {
             Some('.') => {
                 cursor.take();
                 if cursor.peek() == Some('[') {
-                    return Err(PathError::new(cursor.column, "unexpected `.` before `[`"));
+                    return Err(cursor.error(PathProblem::DotBeforeBracket));
                 }
             }
-            Some(other) => return Err(cursor.unexpected(other)),
+            Some(other) => return Err(cursor.error(PathProblem::Unexpected(other))),
         }
     }
 }
@@ -481,8 +503,8 @@ impl Cursor<'_> {
         Some(taken)
     }
 
-    fn unexpected(&self, found: char) -> PathError {
-        PathError::new(self.column, format!("unexpected `{found}`"))
+    fn error(&self, problem: PathProblem) -> PathError {
+        PathError { column: self.column, problem }
     }
 
     /// Parses from behind the opening bracket to the closing one.
@@ -504,11 +526,8 @@ impl Cursor<'_> {
                 }
                 _ if first.text == "*" => Ok(TokenKind::AnyElement),
                 _ => {
-                    let message = format!(
-                        "`[{0}]` is neither an index nor `[key=value]`; quote a field name: `[\"{0}\"]`",
-                        first.text
-                    );
-                    Err(PathError::new(column, message))
+                    let problem = PathProblem::UnquotedName(first.text.as_str().into());
+                    Err(PathError { column, problem })
                 }
             };
         }
@@ -531,8 +550,8 @@ impl Cursor<'_> {
                 self.take();
                 Ok(())
             }
-            Some(other) => Err(self.unexpected(other)),
-            None => Err(PathError::new(self.column, "the bracket is not closed")),
+            Some(other) => Err(self.error(PathProblem::Unexpected(other))),
+            None => Err(self.error(PathProblem::UnclosedBracket)),
         }
     }
 
@@ -542,16 +561,16 @@ impl Cursor<'_> {
             return self.quoted();
         }
         let ends = |c: char| matches!(c, '[' | ']' | ',' | '=' | '"') || c.is_whitespace() || c.is_control();
-        self.until(ends, "a name or a value is missing")
+        self.until(ends, PathProblem::NoWord)
     }
 
     fn field_name(&mut self) -> Result<Word, PathError> {
         let ends =
             |c: char| matches!(c, '.' | '[' | ']' | ',' | '=' | '"') || c.is_whitespace() || c.is_control();
-        self.until(ends, "a field name is missing")
+        self.until(ends, PathProblem::NoFieldName)
     }
 
-    fn until(&mut self, ends: impl Fn(char) -> bool, missing: &str) -> Result<Word, PathError> {
+    fn until(&mut self, ends: impl Fn(char) -> bool, missing: PathProblem) -> Result<Word, PathError> {
         let column = self.column;
         let mut text = ShortText::new();
         while let Some(c) = self.peek().filter(|c| !ends(*c)) {
@@ -559,7 +578,7 @@ impl Cursor<'_> {
             self.take();
         }
         if text.is_empty() {
-            return Err(PathError::new(column, missing));
+            return Err(PathError { column, problem: missing });
         }
         Ok(Word { text, quoted: false })
     }
@@ -570,12 +589,11 @@ impl Cursor<'_> {
         let mut text = ShortText::new();
         loop {
             match self.take() {
-                None => return Err(PathError::new(column, "the quote is not closed")),
+                None => return Err(PathError { column, problem: PathProblem::UnclosedQuote }),
                 Some('"') => return Ok(Word { text, quoted: true }),
                 Some('\\') => {
                     let Some(escaped @ ('"' | '\\')) = self.take() else {
-                        let message = "invalid escape; want `\\\"` or `\\\\`";
-                        return Err(PathError::new(self.column - 1, message));
+                        return Err(PathError { column: self.column - 1, problem: PathProblem::Escape });
                     };
                     text.push(escaped);
                 }

@@ -29,6 +29,13 @@ pub struct GroupKind<S = Box<str>> {
 }
 
 impl<'a> GroupKind<&'a str> {
+    pub const DEPLOYMENT: Self = Self::new("apps", "Deployment");
+    pub const SERVICE: Self = Self::new("", "Service");
+    pub const SECRET: Self = Self::new("", "Secret");
+    pub const JOB: Self = Self::new("batch", "Job");
+    const LEASE: Self = Self::new("coordination.k8s.io", "Lease");
+    const AUTOSCALER: Self = Self::new("autoscaling", "HorizontalPodAutoscaler");
+
     pub const fn new(group: &'a str, kind: &'a str) -> Self {
         Self { group, kind }
     }
@@ -39,7 +46,7 @@ impl<'a> GroupKind<&'a str> {
 
     /// Secrets hold credentials and Leases change every few seconds, so the exporter never lists all of them.
     pub fn requires_selector(self) -> bool {
-        matches!((self.group, self.kind), ("", "Secret") | ("coordination.k8s.io", "Lease"))
+        [GroupKind::SECRET, GroupKind::LEASE].contains(&self)
     }
 }
 
@@ -64,7 +71,8 @@ impl Kind {
 
     /// `autoscaling/v2` `HorizontalPodAutoscaler`.
     pub fn autoscaler() -> Self {
-        Self::namespaced(AUTOSCALER.group, "v2", AUTOSCALER.kind, "horizontalpodautoscalers")
+        let GroupKind { group, kind } = GroupKind::AUTOSCALER;
+        Self::namespaced(group, "v2", kind, "horizontalpodautoscalers")
     }
 
     /// A kind that discovery has not returned. Its plural is unknown, so `plural` repeats the kind.
@@ -87,7 +95,7 @@ impl Kind {
     }
 
     pub fn is_autoscaler(&self) -> bool {
-        self.group_kind() == AUTOSCALER
+        self.group_kind() == GroupKind::AUTOSCALER
     }
 
     /// As in manifests: `apps/v1`, or `v1` for the core group.
@@ -110,8 +118,6 @@ impl Kind {
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
-
-const AUTOSCALER: GroupKind<&str> = GroupKind::new("autoscaling", "HorizontalPodAutoscaler");
 
 /// `deployments.apps`, as kubectl writes a resource.
 impl fmt::Display for Kind {

@@ -1,5 +1,7 @@
 //! The domain types: pure values, no I/O, no Kubernetes client.
 
+#[cfg(test)]
+mod any_value;
 mod baseline;
 mod clock;
 mod closed_sets;
@@ -18,6 +20,8 @@ mod verdict;
 mod watch;
 mod watch_config;
 
+#[cfg(test)]
+pub(crate) use any_value::any_value;
 pub use baseline::{
     Baseline, BaselineError, BaselineOrigin, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock,
     SkipReason, SkippedResource,
@@ -28,10 +32,8 @@ pub use closed_sets::{
     Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, OnsetSource, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
-#[cfg(test)]
-pub(crate) use difference::any_value;
 pub use difference::{Difference, FieldManager, FieldValue, Finding, MatchedBy, ValueForm};
-pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, Segment};
+pub use field_path::{FieldPath, JsonPathError, PathError, PathPattern, PathProblem, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest, ValueDigestError};
 pub use key::{NamespacedName, ObjectKey, ObjectRef, ShortText};
 pub use kind::{GroupKind, Kind, KindError, KindName, ServedKind, ServedKinds, WantedKind, api_version};

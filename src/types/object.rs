@@ -107,9 +107,9 @@ impl ClaimedObject {
         self.live().map_or(&NONE, |object| &object.facts)
     }
 
-    /// Empty for an object that does not exist.
-    pub fn uid(&self) -> &str {
-        self.live().map_or("", |object| &object.uid)
+    /// None for an object that does not exist.
+    pub fn uid(&self) -> Option<&str> {
+        self.live().map(|object| &*object.uid)
     }
 
     /// None for an object that does not exist, or whose status the exporter does not read.

@@ -98,11 +98,11 @@ impl KeyedDigest {
     }
 
     /// Whether a reader may take a plain text for a digest, or for JSON with digests in it.
-    pub fn is_imitated_by(text: &str) -> bool {
+    pub fn looks_like(text: &str) -> bool {
         text.contains(PREFIX)
     }
 
-    /// The same JSON, escaped so that it no longer [imitates](Self::is_imitated_by) a digest.
+    /// The same JSON, escaped so that it no longer [looks like](Self::looks_like) a digest.
     pub(super) fn escape_prefix(json: &str) -> String {
         json.replace(PREFIX, "\\u0068mac:")
     }

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Algorithm, FieldManager, FieldPath, HashBaseline, Kind, Selector, WantedKind};
+use super::{Algorithm, FieldManager, FieldPath, GroupKind, HashBaseline, Kind, Selector, WantedKind};
 
 /// The parts of an object's status that a source reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -193,10 +193,10 @@ pub struct TerraformJobSpec {
 
 impl StatusHashSpec {
     /// The group and kind of opr8r's custom resource.
-    pub const SIMPLE_RESOURCE: (&'static str, &'static str) = ("infra.opr8r", "SimpleResource");
+    pub const SIMPLE_RESOURCE: GroupKind<&'static str> = GroupKind::new("infra.opr8r", "SimpleResource");
 
     pub fn simple_resource() -> Self {
-        let (group, kind) = Self::SIMPLE_RESOURCE;
+        let GroupKind { group, kind } = Self::SIMPLE_RESOURCE;
         Self::with_defaults(
             WantedKind::exactly(&Kind::undiscovered(group, "v1alpha1", kind)),
             StatusHashAlgorithm::Hash(Algorithm::Opr8rV1),

@@ -279,6 +279,10 @@ impl Verdict {
         }
     }
 
+    pub fn is_untrusted(&self) -> bool {
+        matches!(self, Self::Untrusted(_))
+    }
+
     /// The differences of untrusted baselines.
     pub fn untrusted_differences(&self) -> &[Difference] {
         if let Self::Untrusted(differences) = self { differences } else { &[] }

@@ -65,7 +65,7 @@ impl ObjectDecoder {
     /// Expects the part of the configuration for the kind of `spec`.
     pub fn new(spec: Arc<WatchSpec>, config: &DecodeConfig) -> Self {
         let prefix = &config.annotation_prefix;
-        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
+        let is_secret = is_secret(spec.kind.group_kind());
         Self {
             documents: config.redaction_of(&spec.kind).cloned(),
             last_applied: config.last_applied.clone().filter(|_| !is_secret),
@@ -639,6 +639,7 @@ mod tests {
     use crate::{
         diff::parsed_bytes,
         types::{NameSet, ObjectFilter, RedactionKey, Scope, Selector, StatusHashSpec},
+        watch::facts::kinds_with_facts::KINDS_WITH_FACTS,
     };
 
     /// An object whose parts have different lengths.
@@ -704,7 +705,8 @@ mod tests {
         let none = object(&json!({"note": "a"}));
         let (tfdrift, jcs) =
             (object(&json!({HASH: zeros})), object(&json!({HASH: format!("jcs-v1:{zeros}")})));
-        let applied = object(&json!({LAST_APPLIED: "{\"kind\": \"Deployment\"}"}));
+        let manifest = r#"{"kind": "Deployment"}"#;
+        let applied = object(&json!({LAST_APPLIED: manifest}));
         let views = |object: &Value| {
             length(object, &METADATA) + length(object, &["/spec", "/status", "/metadata/ownerReferences"])
         };
@@ -718,9 +720,10 @@ mod tests {
         assert_eq!(parsed(all(), &records, &none), length(&none, &[""]));
         // Its labels and annotations decide that, and are read before.
         assert_eq!(parsed(all(), &config(), &jcs), length(&jcs, &METADATA) + length(&jcs, &[""]));
+        // The manifest in the annotation is a document of its own.
         assert_eq!(
             parsed(all(), &last_applied, &applied),
-            length(&applied, &METADATA) + length(&applied, &[""])
+            length(&applied, &METADATA) + length(&applied, &[""]) + manifest.len()
         );
         let filter =
             |app| ObjectFilter { scope: Scope::default(), selector: Some(Selector::equals("app", app)) };
@@ -763,8 +766,7 @@ mod tests {
 
     #[test]
     fn no_kind_parses_a_part_of_an_object_twice() {
-        let kinds: &[(&str, &str)] = include!("../../tests/it/watch/kinds_with_facts.rs");
-        for (group, kind) in kinds {
+        for (group, kind) in KINDS_WITH_FACTS {
             let object = object(&json!({"note": "a"}));
             let spec = WatchSpec::all(Arc::new(Kind::undiscovered(group, "v1", kind)));
             let parsed = parsed(spec, &DecodeConfig::default(), &object);

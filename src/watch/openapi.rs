@@ -23,7 +23,7 @@ use super::{
     request::{ApiError, MalformedResponse, check_status, read_body, send},
 };
 use crate::{
-    diff::manifest::{ClusterSchemas, CustomKind, Schemas},
+    diff::manifest::{ClusterSchemas, Schemas, TypeMeta},
     event::Event,
     types::{Kind, WatchPlan},
 };
@@ -59,9 +59,10 @@ impl SchemaRequests {
     pub(super) async fn request(&self, plan: &WatchPlan, config: &DecodeConfig) {
         let watched = plan.watches.iter().map(|watch| &watch.spec.kind);
         let compared = watched.filter(|kind| config.compares_fields_of(kind));
-        let custom = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
-        let kinds: BTreeSet<CustomKind> =
-            custom.map(|kind| CustomKind::new(&kind.api_version(), &kind.kind)).collect();
+        let custom =
+            compared.filter(|kind| !Schemas::built_in().has(TypeMeta::new(&kind.api_version(), &kind.kind)));
+        let kinds: BTreeSet<TypeMeta> =
+            custom.map(|kind| TypeMeta::new(&kind.api_version(), &kind.kind).into_owned()).collect();
         if self.update(|schemas| schemas.track(&kinds)).await {
             self.wake.notify_one();
         }
@@ -196,7 +197,7 @@ impl SchemaReader {
             }
         };
         let (described, missing): (BTreeSet<_>, BTreeSet<_>) =
-            kinds.iter().partition(|kind| schemas.has(&version, kind));
+            kinds.iter().partition(|kind| schemas.has(TypeMeta::new(&version, kind)));
         let set = |cluster: &mut ClusterSchemas| {
             // A kind that lost its schema loses the one that was read before, too.
             let empty = Arc::default();
@@ -224,7 +225,7 @@ impl SchemaReader {
         let text = get(&self.client, url, MAX_DOCUMENT_BYTES, self.timeout).await?;
         let (version, kinds) = (version.to_owned(), kinds.clone());
         let parsed = tokio::task::spawn_blocking(move || {
-            Schemas::from_openapi(&text, |api_version, kind| api_version == version && kinds.contains(kind))
+            Schemas::from_openapi(&text, |kind| kind.api_version == version && kinds.contains(kind.kind))
         });
         let url = || url.to_string();
         let parsed = parsed.await.map_err(|source| MalformedResponse::Parser { url: url(), source });

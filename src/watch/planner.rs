@@ -182,8 +182,8 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery, ids: &mut WatchIds) ->
                             kind_plan.pin(in_version(&kind, version, discovery), objects);
                         }
                     }
-                    Some(reason) if want.kind != KindName::Any && !want.implicit => {
-                        unwatched.entry(kind).or_insert_with(|| refused(reason));
+                    Some(refusal) if want.kind != KindName::Any && !want.implicit => {
+                        unwatched.entry(kind).or_insert_with(|| refusal.into());
                     }
                     // It was requested implicitly or as part of a group.
                     Some(_) => {}
@@ -198,8 +198,8 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery, ids: &mut WatchIds) ->
         let kind = kind_plan.kind.clone();
         let (of_kind, refusal) = kind_plan.watch_specs();
         specs.extend(of_kind.into_iter().map(Arc::new));
-        if let Some(reason) = refusal {
-            unwatched.entry(kind).or_insert_with(|| refused(reason));
+        if let Some(refusal) = refusal {
+            unwatched.entry(kind).or_insert_with(|| refusal.into());
         }
     }
     // A refused request does not matter if another one watches all objects of the kind.
@@ -215,22 +215,38 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery, ids: &mut WatchIds) ->
     WatchPlan { watches: ids.assign(specs), unwatched, served: discovery.served().cloned() }
 }
 
-fn refused(reason: &str) -> SyncHealth {
-    SyncHealth::Down { reason: DownReason::Refused, message: reason.into() }
+/// Why a served kind cannot be watched as requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Refusal {
+    #[error("none of its namespaces is to be watched")]
+    NoNamespace,
+    #[error("its objects are in namespaces, and the declarations name none")]
+    Namespaced,
+    #[error("its objects are in no namespace, and only some namespaces are to be watched")]
+    ClusterScoped,
+    #[error("objects of this kind are asked for by a name or a selector, and in named namespaces only")]
+    RequiresSelector,
+    #[error("objects of this kind are asked for by one selector in each namespace")]
+    SeveralSelectors,
 }
 
-/// Why a served kind cannot be watched as requested.
-fn refusal(want: &WantedKind, kind: &Kind) -> Option<&'static str> {
+impl From<Refusal> for SyncHealth {
+    fn from(refusal: Refusal) -> Self {
+        Self::Down { reason: DownReason::Refused, message: refusal.to_string().into() }
+    }
+}
+
+fn refusal(want: &WantedKind, kind: &Kind) -> Option<Refusal> {
     let names_namespaces = matches!(want.scope, Scope::In(_));
     let selects = want.name.is_some() || want.selector.as_ref().is_some_and(|selector| !selector.is_empty());
     if want.scope.is_empty() {
-        Some("none of its namespaces is to be watched")
+        Some(Refusal::NoNamespace)
     } else if kind.namespaced && want.scope == Scope::In([Box::default()].into()) {
-        Some("its objects are in namespaces, and the declarations name none")
+        Some(Refusal::Namespaced)
     } else if !kind.namespaced && names_namespaces && !want.scope.has("") {
-        Some("its objects are in no namespace, and only some namespaces are to be watched")
+        Some(Refusal::ClusterScoped)
     } else if kind.requires_selector() && !(selects && names_namespaces) {
-        Some("objects of this kind are asked for by a name or a selector, and in named namespaces only")
+        Some(Refusal::RequiresSelector)
     } else {
         None
     }
@@ -293,7 +309,7 @@ impl KindPlan {
     }
 
     /// The watches that cover all requests, and why a request is not covered.
-    fn watch_specs(mut self) -> (Vec<WatchSpec>, Option<&'static str>) {
+    fn watch_specs(mut self) -> (Vec<WatchSpec>, Option<Refusal>) {
         let implicit_only = self.merge_implicit();
         let (mut specs, refusal) = self.specs_of(self.clauses());
         if !implicit_only.is_empty() {
@@ -347,7 +363,7 @@ impl KindPlan {
     }
 
     /// One cluster-wide watch if any clause needs it, else one watch for each namespace.
-    fn specs_of(&self, clauses: Vec<ObjectFilter>) -> (Vec<WatchSpec>, Option<&'static str>) {
+    fn specs_of(&self, clauses: Vec<ObjectFilter>) -> (Vec<WatchSpec>, Option<Refusal>) {
         let mut namespaces = BTreeSet::new();
         let mut excluded = BTreeSet::new();
         for clause in &clauses {
@@ -371,7 +387,7 @@ impl KindPlan {
                 in_namespace.map(|clause| ObjectFilter { scope: scope.clone(), ..clause.clone() }).collect();
             if self.kind.requires_selector() && in_namespace.len() > 1 {
                 in_namespace.truncate(1);
-                refusal = Some("objects of this kind are asked for by one selector in each namespace");
+                refusal = Some(Refusal::SeveralSelectors);
             }
             let mut spec = self.spec_of(in_namespace);
             spec.namespace = Some(namespace);

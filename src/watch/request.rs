@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, iter, time::Duration};
 
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use kube::{Client, client::Body};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -59,7 +59,7 @@ pub enum ConnectionError {
     Request(#[from] http::Error),
     /// The response ended early.
     #[error(transparent)]
-    Body(Box<dyn std::error::Error + Send + Sync>),
+    Body(Box<kube::Error>),
     #[error("watches are cut as soon as they open")]
     CutWatches,
     /// An aggregated API server does not answer.
@@ -231,12 +231,10 @@ pub(super) async fn read_body(
 ) -> Result<bytes::Bytes, ApiError> {
     let body = timeout(idle_timeout, Limited::new(response.into_body(), limit).collect());
     let body = body.await.map_err(|_| ApiError::Stalled(idle_timeout))?;
-    let body_error = |error: Box<dyn std::error::Error + Send + Sync>| {
-        if error.is::<LengthLimitError>() {
-            ApiError::Malformed(MalformedResponse::LargeBody { limit })
-        } else {
-            ApiError::Connection(ConnectionError::Body(error))
-        }
+    // The only other error is that the body is too long.
+    let body_error = |error: Box<dyn std::error::Error + Send + Sync>| match error.downcast::<kube::Error>() {
+        Ok(error) => ApiError::Connection(ConnectionError::Body(error)),
+        Err(_) => ApiError::Malformed(MalformedResponse::LargeBody { limit }),
     };
     Ok(body.map_err(body_error)?.to_bytes())
 }

@@ -186,7 +186,7 @@ impl<H: WatchHandler> Watcher<H> {
         metrics: KindMetrics,
         handler: H,
     ) -> Self {
-        let is_secret = is_secret(&spec.kind.group, &spec.kind.kind);
+        let is_secret = is_secret(spec.kind.group_kind());
         Self { spec, client, config, metrics, handler, is_secret }
     }
 
@@ -437,7 +437,7 @@ impl<H: WatchHandler> Watcher<H> {
             let Some(frame) = frame.map_err(|_| ApiError::Stalled(self.config.idle_timeout))? else {
                 return Ok(None);
             };
-            let cut = |error: kube::Error| ApiError::Connection(ConnectionError::Body(error.into()));
+            let cut = |error: kube::Error| ApiError::Connection(ConnectionError::Body(Box::new(error)));
             let frame = frame.map_err(cut)?;
             self.metrics.contact();
             if let Ok(data) = frame.into_data() {

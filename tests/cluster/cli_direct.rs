@@ -210,7 +210,7 @@ fn get_reports_object_field_and_actor_without_an_exporter() {
     assert_eq!(explained.code, Some(1), "{}", explained.stderr);
     for part in [
         "declared by terraform/default/shop kubernetes_config_map_v1.rates",
-        "data.GBP: \"0.86\" is declared, \"0.91\" is there",
+        "data.GBP: declared \"0.86\", live \"0.91\"",
         "by kubectl (kubectl-edit)",
     ] {
         assert!(explained.stdout.contains(part), "{part}: {}", explained.stdout);
@@ -266,7 +266,7 @@ fn check_exporter_reports_the_same(cluster: &Cluster) {
     let explained = |arguments: &[&str]| {
         let text =
             run_exporter(&admin, &[&["explain", "deploy/web", "-n", "shop"], arguments].concat()).stdout;
-        assert!(text.contains("web:1 is declared, web:2 is there\n    by kubectl (kubectl-edit)"), "{text}");
+        assert!(text.contains("web:1, live web:2\n    by kubectl (kubectl-edit)"), "{text}");
         text
     };
     assert_eq!(explained(&["--server", &server]), explained(&[]));

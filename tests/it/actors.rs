@@ -10,7 +10,10 @@ use crate::rules::{compile, now};
 fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
     let owner =
         |manager: &str| FieldManager { subresource: subresource.into(), ..FieldManager::new(manager, None) };
-    Finding { owner: manager.map(owner), ..Finding::new(FieldPath::of_fields(["spec"]), class, "3", actual) }
+    Finding {
+        owner: manager.map(owner),
+        ..Finding::new(FieldPath::of_fields(["spec"]), class, "3".into(), actual.into())
+    }
 }
 
 fn classify(rules: &RuleSet, finding: &Finding, autoscaled: bool) -> Actor {

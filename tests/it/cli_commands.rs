@@ -89,11 +89,7 @@ fn direct_output_equals_output_of_the_exporter() {
     }
     let explain = ["explain", "deploy/refunds", "-n", "payments"];
     let [via_exporter, direct] = ALL.map(|access| run_on_demo(&demo, access, &explain));
-    assert!(
-        via_exporter.stdout.contains("spec.replicas: 2 is declared, 9 is there"),
-        "{}",
-        via_exporter.stdout
-    );
+    assert!(via_exporter.stdout.contains("spec.replicas: declared 2, live 9"), "{}", via_exporter.stdout);
     assert!(via_exporter.stdout.contains("by kubectl"), "{}", via_exporter.stdout);
     let without_times = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.split(" 20").next().unwrap_or_default().to_owned()).collect()
@@ -102,7 +98,7 @@ fn direct_output_equals_output_of_the_exporter() {
     // Newlines in values are escaped.
     let messages =
         run_on_demo(&demo, Access::Direct, &["explain", "cm", "notifier-messages", "-n", "platform"]);
-    assert!(messages.stdout.contains(r#""hello\nthere\n" is there"#), "{}", messages.stdout);
+    assert!(messages.stdout.contains(r#"live "hello\nthere\n""#), "{}", messages.stdout);
     // Everything but the times equals the API response.
     let claims = |access| {
         let text = run_on_demo(&demo, access, &refunds).stdout;
@@ -390,7 +386,7 @@ fn states_of_other_namespaces_need_trust() {
     let explained = direct(&["explain", "deploy/refunds", "-n", "payments"]).stdout;
     assert!(
         explained.contains("terraform: untrusted\n")
-            && explained.contains("spec.replicas: 2 is declared, 9 is there"),
+            && explained.contains("spec.replicas: declared 2, live 9"),
         "{explained}"
     );
     let accepted = direct(&[

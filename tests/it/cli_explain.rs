@@ -36,7 +36,7 @@ fn explain_shows_source_declaration_and_field_manager() {
     for part in [
         "Deployment payments/refunds\n\nterraform: drifted since 20",
         "  declared by terraform/default/payments kubernetes_deployment_v1.refunds\n",
-        "  spec.replicas: 2 is declared, 9 is there\n    by kubectl (kubectl), 20",
+        "  spec.replicas: declared 2, live 9\n    by kubectl (kubectl), 20",
     ] {
         assert!(stdout.contains(part), "{part}: {stdout}");
     }

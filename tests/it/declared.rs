@@ -3,7 +3,7 @@
 
 use drift_exporter::{
     diff::{
-        Comparison, MAX_FINDINGS, Node, compare,
+        Comparison, MAX_FINDINGS, Node,
         manifest::{Schemas, declared_object, normalize},
         pack_live_object,
     },
@@ -11,7 +11,7 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-use crate::support::diff::{cached, diff, diff_with, kind_of, paths, texts};
+use crate::support::diff::{cached, compare, diff, diff_with, kind_of, paths, texts};
 
 fn declared_by_manifest(kind: &str, declared: &Value) -> DeclaredObject {
     let (api_version, kind) = kind.split_once(' ').unwrap();
@@ -66,6 +66,7 @@ fn findings_are_limited_and_the_last_one_counts_the_others() {
     assert_eq!((findings.len(), attributes.len()), (MAX_FINDINGS + 1, MAX_FINDINGS + 1));
     let last = findings.last().unwrap();
     assert_eq!((last.class, &*last.actual.text()), (FieldClass::Existence, "and 49001 more fields differ"));
+    assert_eq!(last.actual, FieldValue::Omitted { count: 49_001, redacted: false });
     assert_eq!(last.path.as_str(), "metadata.name", "of more than one field of the object");
 
     let declared = json!({"data": data});
@@ -73,6 +74,20 @@ fn findings_are_limited_and_the_last_one_counts_the_others() {
     assert_eq!(findings.last().unwrap().path.as_str(), "data");
     let in_sync = compared("v1 ConfigMap", &declared, &declared, &Schemas::default());
     assert!(in_sync.findings.is_empty());
+
+    // The count of redacted values is marked: an untrusted declaration must not read it.
+    let declared = declared_by_manifest("v1 ConfigMap", &declared);
+    let mut policy = RedactionPolicy::new(declared.key.clone());
+    policy.add_fields(&declared.object, ["data".into()]);
+    let data: serde_json::Map<String, Value> =
+        (0..MAX_FINDINGS + 5).map(|key| (format!("k{key:05}"), "live".into())).collect();
+    let live = pack_live_object(json!({"data": data}), &kind_of(&declared), &policy);
+    let findings = compare(&declared, &live, &Schemas::default()).findings;
+    let omitted: Vec<&FieldValue> = findings.iter().rev().take(2).map(|finding| &finding.actual).collect();
+    let plain = 50_000 - (MAX_FINDINGS + 5) - MAX_FINDINGS;
+    let [plain, redacted] =
+        [(plain, false), (5, true)].map(|(count, redacted)| FieldValue::Omitted { count, redacted });
+    assert_eq!(omitted, [&redacted, &plain]);
 }
 
 #[test]

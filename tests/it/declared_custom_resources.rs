@@ -1,6 +1,6 @@
 //! Diffs of declared and live custom resources.
 
-use drift_exporter::diff::manifest::Schemas;
+use drift_exporter::diff::manifest::{Schemas, TypeMeta};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,13 +23,14 @@ fn widget_schemas() -> Schemas {
     let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
     let widget = json!({"type": "object", "x-kubernetes-group-version-kind": group_version_kind, "properties": {"metadata": metadata, "spec": spec}});
     let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
-    Schemas::from_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
+    Schemas::from_openapi(document.to_string().as_bytes(), |_| true).unwrap()
 }
 
 #[test]
 fn custom_resources_compare_by_their_schema() {
     let schemas = widget_schemas();
-    assert!(schemas.has("example.com/v1", "Widget") && !schemas.has("example.com/v2", "Widget"));
+    let has = |api_version| schemas.has(TypeMeta::new(api_version, "Widget"));
+    assert!(has("example.com/v1") && !has("example.com/v2"));
     let paths = |declared: Value, live: Value| -> Vec<String> {
         let comparison =
             compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &schemas);

@@ -16,11 +16,13 @@ use crate::support::{
 };
 
 /// Lines that versions before this one wrote.
-const LINES: [&str; 4] = [
+const LINES: [&str; 5] = [
     r#"{"sequence":7,"time":"2026-01-01T00:00:00Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"in_sync","to":"drifted","reason":null,"episode":{"turn":"began","onset":"2025-12-31T23:59:59.5Z","severity":"warning","actor":"kubectl","manager":"kubectl-edit","field":"hash","paths":["spec","spec.\"a\""]}}"#,
     r#"{"sequence":8,"time":"2026-01-01T00:00:01.25Z","group":"","version":"v1","kind":"Node","plural":"nodes","namespaced":false,"namespace":"","name":"one","uid":"u","source":"terraform","from":"drifted","to":null,"reason":null,"episode":{"turn":"deleted","onset":"2025-12-31T23:59:59Z","severity":"critical","actor":"none","manager":null,"field":"existence","paths":[]}}"#,
     r#"{"sequence":9,"time":"2026-01-01T00:00:02Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"drifted","to":"unknown","reason":"bad_hash","episode":{"turn":"goes_on","onset":"2025-12-31T23:59:59Z","severity":"info","actor":"kubectl","manager":"kubectl","field":"other","paths":["spec"]}}"#,
     r#"{"sequence":10,"time":"2026-01-01T00:00:03Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":null,"to":"in_sync","reason":null,"episode":null}"#,
+    // The object does not exist.
+    r#"{"sequence":11,"time":"2026-01-01T00:00:04Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"","source":"annotation","from":"in_sync","to":"missing","reason":null,"episode":null}"#,
 ];
 
 #[test]
@@ -28,6 +30,7 @@ fn lines_of_the_history_file_are_read_and_written_byte_for_byte() {
     for line in LINES {
         let transition: Transition = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&transition).unwrap(), line);
+        assert_eq!(transition.uid.is_none(), line.contains(r#""uid":"""#));
     }
 }
 

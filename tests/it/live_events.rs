@@ -110,7 +110,7 @@ fn exporter_with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exp
         sequence,
         time: Timestamp::from_second(BEGIN).unwrap(),
         key: key.clone(),
-        uid: "uid".into(),
+        uid: Some("uid".into()),
         source: Source::Annotation,
         from: Some(VerdictKind::InSync),
         to: Some(VerdictKind::NoBaseline),

@@ -2,7 +2,7 @@
 
 use drift_exporter::{
     rules::{RuleConfig, RuleSet, RuleSpec, TeamRules, built_in_rules},
-    types::{Difference, FieldClass, Glob, Kind, ObjectKey, Severity},
+    types::{Difference, FieldClass, Glob, Kind, MatchedBy, ObjectKey, Severity},
 };
 use proptest::prelude::*;
 
@@ -92,8 +92,8 @@ proptest! {
         for (namespace, name) in [("a", "a"), ("a", "b"), ("ab", "c"), ("d", "d")] {
             let key = ObjectKey::new(Kind::deployment(), namespace, name);
             let difference = rate_of(&set, &key, finding("spec.b", FieldClass::Other, "kubectl", "1", "2"));
-            let built_in = difference.matched.iter().filter(|rule| set.position(rule).is_some_and(|at| at < built_in_rules().len()));
-            let found: Vec<&str> = difference.matched.iter().skip(built_in.count()).map(|rule| &**rule).collect();
+            let built_in = difference.matched.iter().filter(|rule| set.position(rule.as_str()).is_some_and(|at| at < built_in_rules().len()));
+            let found: Vec<&str> = difference.matched.iter().skip(built_in.count()).map(MatchedBy::as_str).collect();
             let selected = matches.iter().enumerate().filter(|(_, (namespaces, names))| any(namespaces, namespace) && any(names, name));
             let selected: Vec<String> = selected.map(|(at, _)| format!("r{at}")).collect();
             prop_assert_eq!(found, selected, "{}/{}", namespace, name);

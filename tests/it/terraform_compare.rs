@@ -194,7 +194,7 @@ fn lists_of_custom_resources_follow_their_schema() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"regions": regions, "tags": tags}}},
         "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Fleet"}]});
     let document = json!({"components": {"schemas": {"Fleet": schema}}}).to_string();
-    let schemas = Schemas::from_openapi(document.as_bytes(), |_, _| true).unwrap();
+    let schemas = Schemas::from_openapi(document.as_bytes(), |_| true).unwrap();
     let object = |size: u32| {
         json!({"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "north", "namespace": "shop"},
         "spec": {"regions": [{"zone": "eu", "size": size}, {"zone": "us", "size": 2}], "tags": ["a", "b"]}})

@@ -1,13 +1,13 @@
 //! Secrets are compared and never exposed: every declared form against live objects with digests only.
 
 use drift_exporter::{
-    diff::{Comparison, compare, manifest::Schemas},
+    diff::{Comparison, manifest::Schemas},
     sources::terraform::decode,
     types::{FieldValue, RedactionKey},
 };
 use serde_json::{Value, json};
 
-use crate::support::diff::{cached, diff, paths};
+use crate::support::diff::{cached, compare, diff, paths};
 
 /// `canary` in base64, as the API server returns it.
 const CANARY: &str = "Y2FuYXJ5";

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drift_exporter::{
-    diff::{Comparison, compare, manifest::Schemas, pack_live_object, terraform::sensitive_fields, unpack},
+    diff::{Comparison, manifest::Schemas, pack_live_object, terraform::sensitive_fields, unpack},
     sources::terraform::decode,
     types::{DeclaredObject, Document, FieldValue, RedactionKey, RedactionPolicy, is_within},
 };
 use serde_json::{Value, json};
 
-use crate::support::diff::{diff, kind_of};
+use crate::support::diff::{compare, diff, kind_of};
 
 fn key(number: u8) -> RedactionKey {
     RedactionKey::new([number; 32])

@@ -70,7 +70,7 @@ const ENV: &str = "spec.template.spec.containers[name=absent].env[name=A].value"
 fn shown_images() -> [(&'static str, String); 10] {
     let digest_like = digest_like();
     [
-        ("absent", "nothing".to_owned()),
+        ("absent", "absent".to_owned()),
         ("null", "null".to_owned()),
         ("empty", "\"\"".to_owned()),
         ("quotes", "\"\\\"\\\"\"".to_owned()),
@@ -151,7 +151,11 @@ async fn api_reports_the_form_of_each_value() {
         assert_eq!(object["claims"][0][format!("{side}Forms")][ENV], "redacted");
     }
     let page = exporter.get("/objects/deployment/shop/web").await.text();
-    assert!(page.contains("<span class=\"none\">null</span>") && page.contains("not there"), "{page}");
+    assert!(
+        page.contains("<span class=\"none\">null</span>")
+            && page.contains("<span class=\"none\">absent</span>"),
+        "{page}"
+    );
     for shown in [format!("&quot;{digest_like}&quot;"), "&quot;5&quot;".to_owned(), "5".to_owned()] {
         assert!(page.contains(&format!("<ins>{shown}</ins>")), "{shown}: {page}");
     }
@@ -165,10 +169,10 @@ async fn commands_show_plain_values_as_plain() {
     let digest_like = digest_like();
     let explained = run_on(&object, &["explain", "deployment/web"]).stdout;
     for (container, shown) in shown_images() {
-        let line = format!("  {}: nginx:1 is declared, {shown} is there\n", image_path(container));
+        let line = format!("  {}: declared nginx:1, live {shown}\n", image_path(container));
         assert!(explained.contains(&line), "{line}{explained}");
     }
-    assert!(explained.contains(&format!("{ENV}: hmac:")), "a digest is not quoted: {explained}");
+    assert!(explained.contains(&format!("{ENV}: declared hmac:")), "a digest is not quoted: {explained}");
 
     let found = run_on(&object, &["get", "-o", "json"]).stdout;
     let found: Value = serde_json::from_str(&found).unwrap();
@@ -219,6 +223,18 @@ async fn accepted_rules_pin_every_value_but_redacted_ones() {
     exporter.rules(RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() }).unwrap()).await;
     let claim = &exporter.get("/v1/resources/deployment/shop/web").await.json()["claims"][0];
     assert_eq!((&claim["verdict"], &claim["differences"]), (&json!("ignored"), &json!([])));
+
+    // More fields differ than the exporter lists.
+    let mut truncated = object.clone();
+    let mut omitted = at(&object, &image_path("word")).clone();
+    omitted["path"] = "data".into();
+    omitted["actual"] = "and 3 more fields differ".into();
+    omitted["actualForm"] = "omitted".into();
+    truncated["claims"][0]["differences"].as_array_mut().unwrap().push(omitted);
+    let ended = run_on(&truncated, &why);
+    let rules: Vec<RuleSpec> = serde_saphyr::from_str(&ended.stdout).unwrap();
+    assert!(rules.iter().all(|rule| rule.matches.paths != ["data"]), "{}", ended.stdout);
+    assert!(ended.stderr.contains("not accepted: and 3 more fields differ"), "{}", ended.stderr);
 
     // An exporter that does not report forms may have redacted what looks like a digest.
     let mut older = object.clone();

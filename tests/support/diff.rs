@@ -1,7 +1,7 @@
 //! Diffs as the exporter makes them: the live object is cached first, and redacted with the key of the declaration.
 
 use drift_exporter::{
-    diff::{Comparison, compare, manifest::Schemas, pack_live_object},
+    diff::{self, Comparison, manifest::Schemas, pack_live_object, unpack},
     types::{DeclaredObject, Document, FieldValue, Finding, Kind, RedactionKey, RedactionPolicy},
 };
 use serde_json::Value;
@@ -12,6 +12,11 @@ pub fn diff(declared: &DeclaredObject, live: &Value) -> Comparison {
 
 pub fn diff_with(declared: &DeclaredObject, live: &Value, schemas: &Schemas) -> Comparison {
     compare(declared, &cached(declared, live, std::slice::from_ref(&declared.key)), schemas)
+}
+
+/// Compares with an object as it is cached.
+pub fn compare(declared: &DeclaredObject, live: &Document, schemas: &Schemas) -> Comparison {
+    diff::compare(declared, &unpack(&live.packed), schemas)
 }
 
 /// The live object as it is cached with these keys.

@@ -4,6 +4,7 @@ use super::normalize;
 use crate::{
     diff::{
         document::pack,
+        json_part::JsonPart,
         redaction::{LAST_APPLIED, is_secret},
         tree::Node,
     },
@@ -13,12 +14,11 @@ use crate::{
 /// The manifest in the annotation of an object. [`None`] without the annotation, and for Secrets, whose annotation contains
 /// their values.
 pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -> Option<DeclaredObject> {
-    let Kind { group, kind, .. } = &*object_key.kind;
-    if is_secret(group, kind) {
+    if is_secret(object_key.kind.group_kind()) {
         return None;
     }
     let text = object["metadata"]["annotations"].get(LAST_APPLIED)?;
-    let document = text.as_str().and_then(|text| serde_json::from_str::<Node>(text).ok());
+    let document = text.as_str().and_then(|text| JsonPart::Text(text).read::<Node>().ok());
     let (version, body) = match document {
         Some(mut document) if declares(&document, object_key) => {
             let api_version = document["apiVersion"].as_str().unwrap_or_default();
@@ -35,9 +35,9 @@ pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -
 
 /// The baseline of an object that has the annotation and cannot be decoded.
 pub fn unreadable_last_applied(object_key: &ObjectKey, key: &RedactionKey) -> Option<DeclaredObject> {
-    let Kind { group, version, kind, .. } = &*object_key.kind;
     let body = DeclaredBody::Opaque(UnknownReason::Unreadable);
-    (!is_secret(group, kind)).then(|| opaque_or_subset(object_key, version, body, key))
+    let kind = &object_key.kind;
+    (!is_secret(kind.group_kind())).then(|| opaque_or_subset(object_key, &kind.version, body, key))
 }
 
 fn opaque_or_subset(

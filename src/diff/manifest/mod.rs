@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use self::{
     last_applied::{last_applied, unreadable_last_applied},
-    schema::{ClusterSchemas, CustomKind, Schemas},
+    schema::{ClusterSchemas, Schemas, TypeMeta},
 };
 use self::{schema::FieldType, walk::compare_members};
 pub(super) use self::{
@@ -34,7 +34,7 @@ use crate::types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey};
 pub fn declared_object(object: ObjectRef, document: Value, key: &RedactionKey) -> DeclaredObject {
     let mut document = Node::from(document);
     normalize(&mut document, key);
-    let is_secret = is_secret(&object.group, &object.kind);
+    let is_secret = is_secret(object.group_kind());
     let sensitive = ["data", "metadata.annotations"].iter().filter(|_| is_secret).map(|path| (*path).into());
     let (kind, body) = (object.kind.clone(), DeclaredBody::Subset(pack(&document)));
     DeclaredObject { sensitive: sensitive.collect(), ..DeclaredObject::new(&kind, object, key.clone(), body) }
@@ -62,21 +62,20 @@ pub(super) fn compare_manifest<'a>(
 
 /// The schema of a custom resource. The schemas of built-in kinds are not used.
 pub(super) fn custom_resource_node<'a>(declared: &Node, schemas: &'a Schemas) -> SchemaNode<'a> {
-    let (api_version, kind) = api_version_and_kind(declared);
-    SchemaNode::new(schemas, schemas.kind(api_version, kind).unwrap_or(&FieldType::Unknown))
+    SchemaNode::new(schemas, schemas.kind(type_meta(declared)).unwrap_or(&FieldType::Unknown))
 }
 
 fn root_node<'a>(declared: &Node, schemas: &'a Schemas) -> SchemaNode<'a> {
-    let (api_version, kind) = api_version_and_kind(declared);
+    let kind = type_meta(declared);
     let node = [Schemas::built_in(), schemas]
         .into_iter()
-        .find_map(|schemas| Some(SchemaNode::new(schemas, schemas.kind(api_version, kind)?)));
+        .find_map(|schemas| Some(SchemaNode::new(schemas, schemas.kind(kind)?)));
     node.unwrap_or_else(|| SchemaNode::new(schemas, &FieldType::Unknown))
 }
 
-fn api_version_and_kind(document: &Node) -> (&str, &str) {
+fn type_meta(document: &Node) -> TypeMeta<&str> {
     let text = |name: &str| document[name].as_str().unwrap_or_default();
-    (text("apiVersion"), text("kind"))
+    TypeMeta::new(text("apiVersion"), text("kind"))
 }
 
 /// Metadata that the server writes, or that identifies the object.
@@ -112,7 +111,7 @@ pub fn normalize(document: &mut Node, key: &RedactionKey) {
             annotations.retain(|name, _| !SERVER_ANNOTATIONS.contains(&name.as_str()));
         }
     }
-    let (api_version, kind) = api_version_and_kind(document);
+    let TypeMeta { api_version, kind } = type_meta(document);
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let (group, kind) = (group.to_owned(), kind.to_owned());
     document.retain_members(&|_, member| !member.is_null());

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::schema::{
-    FieldRule, FieldSchema, FieldType, ListKey, ListType, Name, ObjectSchema, Schemas, kind_key,
+    FieldRule, FieldSchema, FieldType, ListKey, ListType, Name, ObjectSchema, Schemas, TypeMeta,
 };
 use crate::types::api_version;
 
@@ -18,27 +18,28 @@ const NOT_CONTENT: &[&str] = &["apiVersion", "kind", "metadata", "status"];
 
 impl Schemas {
     /// Reads the wanted kinds from the OpenAPI document of one group and version (`/openapi/v3/apis/GROUP/VERSION`) and skips
-    /// all others unparsed. `is_wanted` receives API version and kind.
+    /// all others unparsed.
     ///
     /// The API server stores custom resources unchanged, so only their lists and quantities need a schema. Aggregated API
     /// servers decode objects into Go types and drop empty values. A kind without a schema for its content is left out.
     pub fn from_openapi(
         document: &[u8],
-        is_wanted: impl Fn(&str, &str) -> bool,
+        is_wanted: impl Fn(TypeMeta<&str>) -> bool,
     ) -> Result<Self, serde_json::Error> {
         let OpenApiDocument { components: Components { schemas } } = serde_json::from_slice(document)?;
         let mut reader =
             SchemaReader { definitions: &schemas, indices: HashMap::new(), depth: 0, objects: Vec::new() };
-        let mut kinds = HashMap::new();
+        let mut kinds: HashMap<Name, HashMap<Name, FieldType>> = HashMap::new();
         for (name, text) in &schemas {
-            let Some((api_version, kind)) = api_version_and_kind(text) else { continue };
-            if !is_wanted(&api_version, &kind) {
+            let Some(TypeMeta { api_version, kind }) = type_meta(text) else { continue };
+            if !is_wanted(TypeMeta::new(&api_version, &kind)) {
                 continue;
             }
             let schema: Value = serde_json::from_str(text.get())?;
             let is_list = kind.ends_with("List") && schema["properties"].get("items").is_some();
             if !is_list && has_content(&schema) {
-                kinds.insert(kind_key(&api_version, &kind).into(), reader.kind(name, &schema));
+                let field_type = reader.kind(name, &schema);
+                kinds.entry(api_version.into()).or_default().insert(kind.into(), field_type);
             }
         }
         Ok(Self { kinds, objects: reader.objects, has_defaults: false })
@@ -60,8 +61,8 @@ struct Components<'a> {
 /// The schemas of a document by name, unparsed.
 type Definitions<'a> = HashMap<String, &'a RawValue>;
 
-/// API version and kind of a schema that belongs to exactly one kind.
-fn api_version_and_kind(schema: &RawValue) -> Option<(String, String)> {
+/// The kind of a schema that belongs to exactly one kind.
+fn type_meta(schema: &RawValue) -> Option<TypeMeta<String>> {
     #[derive(Deserialize)]
     struct KindSchema {
         #[serde(rename = "x-kubernetes-group-version-kind")]
@@ -75,7 +76,7 @@ fn api_version_and_kind(schema: &RawValue) -> Option<(String, String)> {
     }
     let KindSchema { kinds: [GroupVersionKind { group, version, kind }] } =
         serde_json::from_str(schema.get()).ok()?;
-    Some((api_version(&group, &version), kind))
+    Some(TypeMeta { api_version: api_version(&group, &version), kind })
 }
 
 fn has_content(schema: &Value) -> bool {
@@ -239,8 +240,10 @@ fn is_quantity(schema: &Value) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{ListType, MAX_DEPTH, Schemas};
+    use super::{ListType, MAX_DEPTH, Schemas, TypeMeta};
     use crate::diff::manifest::{SchemaNode, schema::FieldType};
+
+    const WIDGET: TypeMeta<&str> = TypeMeta::new("example.com/v1", "Widget");
 
     fn schema(kind: &str, spec: &Value) -> Value {
         json!({"type": "object", "properties": {"apiVersion": {"type": "string"}, "metadata": {"type": "object"}, "spec": spec},
@@ -249,12 +252,13 @@ mod tests {
 
     fn read(definitions: &Value, wanted: &[&str]) -> Schemas {
         let text = json!({"components": {"schemas": definitions}}).to_string();
-        let is_wanted = |version: &str, kind: &str| version == "example.com/v1" && wanted.contains(&kind);
+        let is_wanted =
+            |kind: TypeMeta<&str>| kind.api_version == "example.com/v1" && wanted.contains(&kind.kind);
         Schemas::from_openapi(text.as_bytes(), is_wanted).unwrap()
     }
 
     fn spec(schemas: &Schemas, name: &str) -> String {
-        let node = SchemaNode::new(schemas, schemas.kind("example.com/v1", "Widget").unwrap());
+        let node = SchemaNode::new(schemas, schemas.kind(WIDGET).unwrap());
         format!("{:?}", node.member("spec").member(name).field_type)
     }
 
@@ -264,10 +268,10 @@ mod tests {
         let definitions = json!({"Widget": schema("Widget", &tags), "Gadget": schema("Gadget", &tags), "odd": 7, "none": null,
             "two": {"x-kubernetes-group-version-kind": [{"kind": "a"}, {"kind": "b"}]}, "not": {"x-kubernetes-group-version-kind": "Widget"}});
         let schemas = read(&definitions, &["Widget"]);
-        assert_eq!((schemas.kinds.len(), schemas.objects.len()), (1, 2), "{schemas:?}");
+        assert_eq!((schemas.kinds[WIDGET.api_version].len(), schemas.objects.len()), (1, 2), "{schemas:?}");
         assert!(spec(&schemas, "tags").ends_with("Set)"), "{schemas:?}");
         assert_eq!(read(&definitions, &[]), Schemas::default());
-        assert_eq!(read(&definitions, &["Widget", "Gadget"]).kinds.len(), 2);
+        assert_eq!(read(&definitions, &["Widget", "Gadget"]).kinds[WIDGET.api_version].len(), 2);
     }
 
     #[test]
@@ -280,7 +284,7 @@ mod tests {
         let reference = json!({"allOf": [{"$ref": "#/components/schemas/Port"}], "default": {}});
         for items in [port.clone(), reference] {
             let schemas = read(&json!({"Widget": schema("Widget", &list(items)), "Port": port}), &["Widget"]);
-            let node = SchemaNode::new(&schemas, schemas.kind("example.com/v1", "Widget").unwrap());
+            let node = SchemaNode::new(&schemas, schemas.kind(WIDGET).unwrap());
             let FieldType::List(_, ListType::Map(keys)) = node.member("spec").member("ports").field_type
             else {
                 panic!("{schemas:?}")
@@ -293,16 +297,11 @@ mod tests {
     #[test]
     fn kind_without_content_is_left_out() {
         let free_form = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        assert!(
-            !read(&json!({"Widget": schema("Widget", &free_form)}), &["Widget"])
-                .has("example.com/v1", "Widget")
-        );
+        assert!(!read(&json!({"Widget": schema("Widget", &free_form)}), &["Widget"]).has(WIDGET));
         let bare = json!({"x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Widget"}]});
-        assert!(!read(&json!({"Widget": bare}), &["Widget"]).has("example.com/v1", "Widget"));
+        assert!(!read(&json!({"Widget": bare}), &["Widget"]).has(WIDGET));
         let scalars = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
-        assert!(
-            read(&json!({"Widget": schema("Widget", &scalars)}), &["Widget"]).has("example.com/v1", "Widget")
-        );
+        assert!(read(&json!({"Widget": schema("Widget", &scalars)}), &["Widget"]).has(WIDGET));
     }
 
     #[test]

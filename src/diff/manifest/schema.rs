@@ -18,8 +18,8 @@ use crate::diff::{
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Schemas {
-    /// By API version and kind: `apps/v1 Deployment`.
-    pub(super) kinds: HashMap<Name, FieldType>,
+    /// By API version, then by kind.
+    pub(super) kinds: HashMap<Name, HashMap<Name, FieldType>>,
     /// [`FieldType::Object`] refers to these by index.
     pub(super) objects: Vec<ObjectSchema>,
     /// Whether the defaults of the API server are known, as they are for built-in kinds only.
@@ -111,17 +111,17 @@ impl Schemas {
         &TABLE
     }
 
-    pub fn has(&self, api_version: &str, kind: &str) -> bool {
-        self.kinds.contains_key(&*kind_key(api_version, kind))
+    pub fn has(&self, kind: TypeMeta<&str>) -> bool {
+        self.kind(kind).is_some()
     }
 
-    pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<&FieldType> {
-        self.kinds.get(&*kind_key(api_version, kind))
+    pub(super) fn kind(&self, kind: TypeMeta<&str>) -> Option<&FieldType> {
+        self.kinds.get(kind.api_version)?.get(kind.kind)
     }
 
     /// The type of `metadata`, which all kinds share.
     pub(super) fn metadata() -> &'static FieldType {
-        match Self::built_in().kind("v1", "ConfigMap") {
+        match Self::built_in().kind(TypeMeta::new("v1", "ConfigMap")) {
             Some(FieldType::Object(object)) => Self::built_in().field(*object, "metadata").0,
             _ => &FieldType::Unknown,
         }
@@ -145,17 +145,13 @@ impl ObjectSchema {
     }
 }
 
-pub(super) fn kind_key(api_version: &str, kind: &str) -> String {
-    format!("{api_version} {kind}")
-}
-
 fn parse_table(text: &'static str) -> Schemas {
     let mut schemas = Schemas { has_defaults: true, ..Schemas::default() };
     let (heads, bodies) = text.split_once("\n@").unwrap_or((text, ""));
     for line in heads.lines() {
         if let ["kind", api_version, kind, object] = *line.split(' ').collect::<Vec<_>>() {
             let field_type = parse_type(&mut [object].into_iter());
-            schemas.kinds.insert(kind_key(api_version, kind).into(), field_type);
+            schemas.kinds.entry(api_version.into()).or_default().insert(kind.into(), field_type);
         }
     }
     for body in bodies.split("\n@") {
@@ -334,30 +330,34 @@ impl<'a> SchemaNode<'a> {
     }
 }
 
-/// A custom resource in one version.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CustomKind {
+/// A kind in one version, as in manifests, owned or borrowed: `TypeMeta<&str>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeMeta<S = Box<str>> {
     /// `example.com/v1`.
-    pub api_version: Box<str>,
+    pub api_version: S,
     /// `Widget`.
-    pub kind: Box<str>,
+    pub kind: S,
 }
 
-impl CustomKind {
-    pub fn new(api_version: &str, kind: &str) -> Self {
-        Self { api_version: api_version.into(), kind: kind.into() }
+impl<'a> TypeMeta<&'a str> {
+    pub const fn new(api_version: &'a str, kind: &'a str) -> Self {
+        Self { api_version, kind }
+    }
+
+    pub fn into_owned(self) -> TypeMeta {
+        TypeMeta { api_version: self.api_version.into(), kind: self.kind.into() }
     }
 }
 
 /// The schemas of the custom resources that are compared; [`None`] while a schema is being read.
 #[derive(Clone, Debug, Default)]
-pub struct ClusterSchemas(BTreeMap<CustomKind, Option<Arc<Schemas>>>);
+pub struct ClusterSchemas(BTreeMap<TypeMeta, Option<Arc<Schemas>>>);
 
 impl ClusterSchemas {
     /// The schema of a kind, which is empty if the kind is not tracked; [`None`] while the schema is being read.
     pub fn of(&self, api_version: &str, kind: &str) -> Option<&Schemas> {
         static EMPTY: LazyLock<Schemas> = LazyLock::new(Schemas::default);
-        match self.0.get(&CustomKind::new(api_version, kind)) {
+        match self.0.get(&TypeMeta::new(api_version, kind).into_owned()) {
             Some(schemas) => schemas.as_deref(),
             None => Some(&EMPTY),
         }
@@ -373,7 +373,7 @@ impl ClusterSchemas {
     }
 
     /// Tracks exactly these kinds: new ones are pending, others are dropped. Returns whether the set changed.
-    pub fn track(&mut self, kinds: &BTreeSet<CustomKind>) -> bool {
+    pub fn track(&mut self, kinds: &BTreeSet<TypeMeta>) -> bool {
         let before = self.0.len();
         self.0.retain(|kind, _| kinds.contains(kind));
         let has_dropped = self.0.len() < before;
@@ -386,19 +386,21 @@ impl ClusterSchemas {
 
     pub fn tracked(&self) -> BTreeMap<Box<str>, BTreeSet<Box<str>>> {
         let mut versions: BTreeMap<Box<str>, BTreeSet<Box<str>>> = BTreeMap::new();
-        for CustomKind { api_version, kind } in self.0.keys() {
+        for TypeMeta { api_version, kind } in self.0.keys() {
             versions.entry(api_version.clone()).or_default().insert(kind.clone());
         }
         versions
     }
 
     pub fn tracks(&self, api_version: &str, kind: &str) -> bool {
-        self.0.contains_key(&CustomKind::new(api_version, kind))
+        self.0.contains_key(&TypeMeta::new(api_version, kind).into_owned())
     }
 
     /// Sets the schema of a tracked kind. Returns whether it changed.
     pub fn set(&mut self, api_version: &str, kind: &str, schemas: &Arc<Schemas>) -> bool {
-        let Some(entry) = self.0.get_mut(&CustomKind::new(api_version, kind)) else { return false };
+        let Some(entry) = self.0.get_mut(&TypeMeta::new(api_version, kind).into_owned()) else {
+            return false;
+        };
         let has_changed = entry.as_ref() != Some(schemas);
         *entry = Some(schemas.clone());
         has_changed
@@ -406,14 +408,14 @@ impl ClusterSchemas {
 
     /// Replaces a pending schema by an empty one; keeps one that was read before. Returns whether it changed.
     pub fn mark_unavailable(&mut self, api_version: &str, kind: &str) -> bool {
-        let entry = self.0.get_mut(&CustomKind::new(api_version, kind));
+        let entry = self.0.get_mut(&TypeMeta::new(api_version, kind).into_owned());
         entry.is_some_and(|entry| entry.is_none() && entry.replace(Arc::default()).is_none())
     }
 
     /// The tracked kinds whose schema is not the one in `before`.
-    pub fn changed_since(&self, before: &Self) -> BTreeSet<CustomKind> {
+    pub fn changed_since(&self, before: &Self) -> BTreeSet<TypeMeta> {
         let has_changed =
-            |(kind, schemas): &(&CustomKind, &Option<Arc<Schemas>>)| before.0.get(*kind) != Some(*schemas);
+            |(kind, schemas): &(&TypeMeta, &Option<Arc<Schemas>>)| before.0.get(*kind) != Some(*schemas);
         self.0.iter().filter(has_changed).map(|(kind, _)| kind.clone()).collect()
     }
 }
@@ -422,10 +424,10 @@ impl ClusterSchemas {
 mod tests {
     use std::sync::Arc;
 
-    use super::{ClusterSchemas, CustomKind, Schemas};
+    use super::{ClusterSchemas, Schemas, TypeMeta};
 
-    fn kind(name: &str) -> CustomKind {
-        CustomKind::new("example.com/v1", name)
+    fn kind(name: &str) -> TypeMeta {
+        TypeMeta::new("example.com/v1", name).into_owned()
     }
 
     #[test]

@@ -28,7 +28,7 @@ const IDENTITY: &[&str] = &[
 pub fn sensitive_fields(declared: &DeclaredObject) -> Vec<Box<str>> {
     let fields = declared.sensitive.iter().flat_map(|path| fields_of(declared, path));
     let is_always_redacted = |field: &str| {
-        is_secret(&declared.object.group, &declared.object.kind)
+        is_secret(declared.object.group_kind())
             && REDACTED_IN_SECRETS.iter().any(|redacted| is_within(field, redacted))
     };
     fields.filter(|field| !is_always_redacted(field)).map(Into::into).collect()

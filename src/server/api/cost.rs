@@ -198,7 +198,7 @@ impl<'a> CostField<'a> {
 const POD_SPECS: &[&[&str]] =
     &[&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
 
-/// The CPU, memory and storage requests in a value. `path` is its path below a container. `None` if the value is redacted.
+/// The CPU, memory and storage requests in a value. `path` is its path below a container. `None` if the value is redacted or omitted.
 fn requested_amounts(path: &[Segment], value: &FieldValue) -> Option<[u64; 3]> {
     // Other fields of a container cost nothing.
     let is =
@@ -207,7 +207,7 @@ fn requested_amounts(path: &[Segment], value: &FieldValue) -> Option<[u64; 3]> {
         return Some([0; 3]);
     }
     let mut whole = match value {
-        FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) => return None,
+        FieldValue::Redacted(_) | FieldValue::PartlyRedacted(_) | FieldValue::Omitted { .. } => return None,
         FieldValue::Absent | FieldValue::Null => Value::Null,
         FieldValue::Text(text) => Value::from(&**text),
         FieldValue::Json(json) => serde_json::from_str(json).unwrap_or_default(),
@@ -268,9 +268,7 @@ mod tests {
 
     fn difference(path: &str, expected: FieldValue, actual: FieldValue) -> Difference {
         let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Other };
-        let mut difference = difference_fixture(class, path, "", "");
-        (difference.finding.expected, difference.finding.actual) = (expected, actual);
-        difference
+        difference_fixture(class, path, expected, actual)
     }
 
     fn plain(text: &str) -> FieldValue {

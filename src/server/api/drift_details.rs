@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashMap};
 use super::view::DifferenceView;
 use crate::{
     rules::{EffectSpec, Rule, RuleSet},
-    types::{Difference, Expectation, FieldClass, FieldPath, Segment},
+    types::{Difference, Expectation, FieldClass, FieldPath, FieldValue, Segment},
 };
 
 /// In characters.
@@ -68,7 +68,7 @@ fn expecting_rule<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<&'r
         return None;
     }
     let expects = |rule: &&Rule| rule.spec().effect.0.contains(&EffectSpec::Word("expected".to_owned()));
-    let matched = difference.matched.iter().rev().filter_map(|name| rules.position(name));
+    let matched = difference.matched.iter().rev().filter_map(|matched| rules.position(matched.rule()?));
     matched.map(|at| &rules.rules()[at]).find(expects)
 }
 
@@ -78,12 +78,14 @@ fn difference_sentence(
     labels: &mut FieldLabelCache,
 ) -> String {
     let class = difference.finding.class;
+    if let omitted @ FieldValue::Omitted { .. } = &difference.finding.actual {
+        return omitted.text().into_owned();
+    }
     let [expected, actual] = view.notations();
     let (expected, actual) = (truncate(&expected), truncate(&actual));
     if class == FieldClass::Existence {
         return match &*actual {
             "" => "Object is missing".to_owned(),
-            more if expected.is_empty() => more.to_owned(),
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }

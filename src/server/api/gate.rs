@@ -20,9 +20,7 @@ use crate::{
         auth::Caller,
         query::{ClaimRow, Filter},
     },
-    types::{
-        Difference, Expectation, Kind, Severity, Source, SyncHealth, UnknownReason, Verdict, VerdictKind,
-    },
+    types::{Difference, Expectation, Kind, Severity, Source, SyncHealth, UnknownReason, VerdictKind},
 };
 
 /// What is about to be deployed.
@@ -111,7 +109,7 @@ fn gate_response(
     let mut checked = 0;
     let is_declared = |row: &ClaimRow<'_>| {
         let claim = &row.entry.claim;
-        claim.source != Source::Unclaimed && !matches!(claim.verdict, Verdict::Untrusted(_))
+        claim.source != Source::Unclaimed && !claim.verdict.is_untrusted()
     };
     for row in filter.claims(snapshot).filter(is_declared) {
         checked += 1;

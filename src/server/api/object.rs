@@ -135,7 +135,7 @@ pub(in crate::server) async fn object(
             namespace: (&*key.namespace).into(),
             name: (&*key.name).into(),
             exists: object.live().is_some(),
-            uid: object.uid(),
+            uid: object.uid().unwrap_or_default(),
             resource_version: object.live().map_or("", |object| &object.resource_version),
             owners: owners(&snapshot, object.facts().owner.as_deref()),
             claims: claims
@@ -188,12 +188,12 @@ fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredVi
         claim.verdict.ignored_differences().map(|difference| (claim.source, difference))
     });
     let ignored = differences.filter_map(|(source, difference)| {
-        let name = difference.ignored_by.as_deref()?;
-        let rule = rules.position(name).map(|at| &rules.rules()[at]);
+        let ignored_by = difference.ignored_by.as_ref()?;
+        let rule = ignored_by.rule().and_then(|name| rules.position(name)).map(|at| &rules.rules()[at]);
         Some(IgnoredView {
             source,
             path: difference.finding.path.as_str(),
-            rule: name,
+            rule: ignored_by.as_str(),
             reason: rule.and_then(|rule| rule.spec().reason.as_deref()),
             owner: rule.and_then(|rule| rule.spec().owner.as_deref()),
             expires: rule.and_then(Rule::expires),

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     engine::Snapshot,
-    types::{ClaimedObject, Kind, LiveObject, ObjectKey},
+    types::{ClaimedObject, GroupKind, Kind, LiveObject, ObjectKey},
 };
 
 /// Services with the hash of one label of their selectors, sorted by that hash and by namespace. A workload looks up its
@@ -86,7 +86,7 @@ fn dns_name(key: &ObjectKey) -> Option<Host<'_>> {
 }
 
 fn is_service(kind: &Kind) -> bool {
-    (&*kind.group, &*kind.kind) == ("", "Service")
+    kind.group_kind() == GroupKind::SERVICE
 }
 
 impl fmt::Display for Host<'_> {

@@ -183,7 +183,8 @@ pub(crate) struct DifferenceView<'a> {
     /// What is there; empty where nothing is.
     pub(super) actual: Cow<'a, str>,
     /// How to read `expected`: `plain` is a string as it is, `empty` an empty string, `json` a number, a boolean, a list or an object,
-    /// and `redacted` a digest, or JSON in which each string that begins like a digest is one.
+    /// `redacted` a digest, or JSON in which each string that begins like a digest is one, and `omitted` the number of fields
+    /// that differ and are not listed.
     #[schemars(with = "ValueForm")]
     expected_form: Option<Word<ValueForm>>,
     /// How to read `actual`.
@@ -468,7 +469,7 @@ impl<'a> DifferenceView<'a> {
             onset: Some(difference.onset),
             onset_source: Some(Word::Known(difference.onset_source)),
             rules: AsStrings::Values(&difference.matched),
-            ignored_by: difference.ignored_by.as_deref().map(Cow::Borrowed),
+            ignored_by: difference.ignored_by.as_ref().map(|ignored_by| ignored_by.as_str().into()),
         }
     }
 }
@@ -621,8 +622,7 @@ mod tests {
 
     /// The JSON of a difference with these values, as a trusted caller gets it.
     fn json(expected: &FieldValue, actual: &FieldValue) -> Value {
-        let mut difference = difference_fixture(FieldClass::Image, "spec.a", "", "");
-        (difference.finding.expected, difference.finding.actual) = (expected.clone(), actual.clone());
+        let difference = difference_fixture(FieldClass::Image, "spec.a", expected.clone(), actual.clone());
         let redactor = ValueRedactor::with_plain_values(RedactionKey::new([2; 32]));
         serde_json::to_value(DifferenceView::new(&difference, &redactor)).unwrap()
     }

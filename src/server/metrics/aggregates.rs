@@ -12,12 +12,12 @@ use super::{
     text::line,
 };
 use crate::{
-    engine::{AGE_BOUNDS, ClaimBlock, CounterKey, DriftCounters, KindState, Snapshot},
+    engine::{AGE_BOUNDS, ActorKey, AgeKey, ClaimBlock, CounterKey, DriftCounters, KindState, Snapshot},
     server::{
         Metric,
         query::{LatestJobs, TerraformJobs},
     },
-    types::{Baseline, Kind, Source, SyncHealth, UnknownReason, VerdictKind},
+    types::{Baseline, GroupKind, Kind, Source, SyncHealth, UnknownReason, VerdictKind},
 };
 
 pub(super) type Family = (&'static Metric, String);
@@ -74,26 +74,30 @@ fn family<'a, const N: usize>(
 
 /// Sums over the blocks of each kind. Claims whose watch is down are `unknown`.
 fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'a BlockLines)>) -> Family {
-    let mut totals: BTreeMap<(&str, &str, TallyKey), u64> = BTreeMap::new();
+    let mut totals: BTreeMap<(GroupKind<&str>, TallyKey), u64> = BTreeMap::new();
     for (state, block, lines) in blocks {
-        let mut add = |namespace: &str, source, (verdict, reason), count| {
-            let key = (&*state.kind.group, &*state.kind.kind, (namespace.into(), source, verdict, reason));
-            *totals.entry(key).or_insert(0) += count;
+        let mut add = |key: TallyKey, count| {
+            *totals.entry((state.kind.group_kind(), key)).or_insert(0) += count;
         };
         // Watches of single objects become stale one by one.
         if state.watches.iter().any(|watch| watch.spec.selects_by_name()) {
             for entry in block.entries() {
-                add(&entry.key().namespace, entry.claim.source, state.reported_verdict(entry), 1);
+                let (verdict, reason) = state.reported_verdict(entry);
+                let (namespace, source) = (entry.key().namespace.clone(), entry.claim.source);
+                add(TallyKey { namespace, source, verdict, reason }, 1);
             }
             continue;
         }
-        for ((namespace, source, verdict, reason), count) in &lines.tally {
-            let stale = (VerdictKind::Unknown, Some(UnknownReason::Stale));
-            let reported = if state.is_stale(namespace, "") { stale } else { (*verdict, *reason) };
-            add(namespace, *source, reported, *count);
+        for (key, count) in &lines.tally {
+            let mut key = key.clone();
+            if state.is_stale(&key.namespace, "") {
+                (key.verdict, key.reason) = (VerdictKind::Unknown, Some(UnknownReason::Stale));
+            }
+            add(key, *count);
         }
     }
-    let samples = totals.iter().map(|((group, kind, (namespace, source, verdict, reason)), count)| {
+    let samples = totals.iter().map(|((GroupKind { group, kind }, key), count)| {
+        let TallyKey { namespace, source, verdict, reason } = key;
         let labels = [
             ("group", *group),
             ("kind", *kind),
@@ -108,7 +112,7 @@ fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'
 }
 
 fn counter_families(counters: &DriftCounters) -> [Family; 4] {
-    let actors = counters.actors().map(|((source, actor, severity), count)| {
+    let actors = counters.actors().map(|(ActorKey { source, actor, severity }, count)| {
         let labels =
             [("source", source.as_str()), ("actor", actor.as_str()), ("severity", severity.as_str())];
         (labels, count)
@@ -127,7 +131,7 @@ fn counter_families(counters: &DriftCounters) -> [Family; 4] {
 
 fn ages(counters: &DriftCounters) -> String {
     let mut out = String::new();
-    for ((source, cause, severity), ages) in counters.ages() {
+    for (AgeKey { source, cause, severity }, ages) in counters.ages() {
         let labels =
             [("source", source.as_str()), ("cause", cause.as_str()), ("severity", severity.as_str())];
         let count: u64 = ages.buckets.iter().sum();

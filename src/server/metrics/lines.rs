@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::ShownLabel,
     engine::{Claim, ClaimEntry},
-    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, Verdict, VerdictKind},
+    types::{DriftKind, Episode, Severity, ShortText, Source, UnknownReason, VerdictKind},
 };
 
 #[derive(Debug)]
@@ -27,11 +27,16 @@ pub(super) struct BlockLines {
     pub(super) episodes: Lines,
     /// `drift_resource_health`, if enabled.
     pub(super) health: Lines,
-    /// Claims by namespace, source, verdict and reason.
     pub(super) tally: BTreeMap<TallyKey, u64>,
 }
 
-pub(super) type TallyKey = (ShortText, Source, VerdictKind, Option<UnknownReason>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TallyKey {
+    pub(super) namespace: ShortText,
+    pub(super) source: Source,
+    pub(super) verdict: VerdictKind,
+    pub(super) reason: Option<UnknownReason>,
+}
 
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -71,7 +76,7 @@ impl<'a> ClaimSeries<'a> {
     fn of(entry: &'a ClaimEntry, options: &MetricsOptions) -> Self {
         let claim = &entry.claim;
         // An untrusted claim has no series.
-        let is_trusted = !matches!(claim.verdict, Verdict::Untrusted(_));
+        let is_trusted = !claim.verdict.is_untrusted();
         let live = entry.object.live().filter(|_| options.health && is_trusted);
         Self {
             episode: claim.verdict.episode(),
@@ -188,8 +193,12 @@ impl BlockLines {
                     onset.line(ONSET.name, &labels, episode.onset.as_second());
                 }
             }
-            let namespace = entry.key().namespace.clone();
-            let key = (namespace, claim.source, claim.verdict.kind(), claim.verdict.reason());
+            let key = TallyKey {
+                namespace: entry.key().namespace.clone(),
+                source: claim.source,
+                verdict: claim.verdict.kind(),
+                reason: claim.verdict.reason(),
+            };
             *tally.entry(key).or_insert(0) += 1;
         }
         Self {

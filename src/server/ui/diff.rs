@@ -86,10 +86,10 @@ fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a line diff of the value is useless: an absent value, null, a hash, or the digest of a redacted value.
+/// Whether a line diff of the value is useless: an absent value, null, a hash, the digest of a redacted value, or no value.
 fn is_opaque(value: &FieldValue) -> bool {
     match value {
-        FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => true,
+        FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) | FieldValue::Omitted { .. } => true,
         FieldValue::Text(text) => is_hash(text),
         FieldValue::Json(_) | FieldValue::PartlyRedacted(_) => false,
     }
@@ -100,8 +100,8 @@ fn whole_value(value: &FieldValue) -> Markup {
     let text = value.text();
     html! {
         @match value {
-            FieldValue::Absent => { span.none { "not there" } }
-            FieldValue::Null => { span.none { (text) } }
+            FieldValue::Absent => { span.none { "absent" } }
+            FieldValue::Null | FieldValue::Omitted { .. } => { span.none { (text) } }
             FieldValue::Redacted(_) => {
                 span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (text[text.len() - 6..]) } }
             }
@@ -123,8 +123,8 @@ fn value_lines(value: &FieldValue) -> Cow<'_, str> {
         FieldValue::Text(text) if text.contains('\n') => {
             format!("|\n  {}", text.replace('\n', "\n  ")).into()
         }
-        // The page uses these words for an absent value and a digest.
-        FieldValue::Text(text) if matches!(&**text, "|" | "not there") || text.starts_with("hidden …") => {
+        // The page shows a string of several lines and a digest like this.
+        FieldValue::Text(text) if **text == *"|" || text.starts_with("hidden …") => {
             format!("{text:?}").into()
         }
         FieldValue::Json(json) => ValueForm::Json.notation(&pretty_json(json)).into_owned().into(),

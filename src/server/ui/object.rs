@@ -242,7 +242,7 @@ fn facts<'a>(claims: &[ClaimRow<'a>], jobs: &TerraformJobs<'a>, now: Timestamp) 
                 }
                 @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
             }
-            @if live.is_some() { dt { "Uid" } dd { code { (object.uid()) } } }
+            @if let Some(uid) = object.uid() { dt { "Uid" } dd { code { (uid) } } }
             @for watch in watches(row) {
                 dt { "Stream" } dd { (watch.spec) span.detail { (watch_health(watch)) } }
             }

@@ -66,7 +66,7 @@ fn from_attributes(
     let by_schema =
         sensitive_attributes(resource_type).into_iter().filter(|name| attributes.get(name).is_some());
     sensitive.extend(by_schema.map(Into::into));
-    if is_secret(&object.group, &object.kind) {
+    if is_secret(object.group_kind()) {
         redact_binary_data(key, &mut attributes);
     }
     for path in &sensitive {
@@ -114,7 +114,7 @@ fn from_document(instance: ResourceInstance<'_>, key: &RedactionKey) -> Result<D
     let uid = uid.map(Into::into);
     let mut sensitive = if is_manifest { document_paths(&sensitive) } else { sensitive_fields(&attributes) };
     let keys = std::slice::from_ref(key);
-    if is_secret(&object.group, &object.kind) {
+    if is_secret(object.group_kind()) {
         redact_secret(&mut document, &object.group, &object.kind, keys);
         sensitive.extend(["data", "metadata.annotations"].map(Into::into));
     }

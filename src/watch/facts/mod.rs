@@ -3,6 +3,8 @@
 
 mod custom;
 mod infrastructure;
+#[cfg(test)]
+pub(super) mod kinds_with_facts;
 mod workloads;
 
 use std::{fmt, marker::PhantomData};
@@ -18,7 +20,7 @@ use serde::{
 use super::status::{MAX_MESSAGE_CHARS, truncate};
 use crate::{
     diff::{JsonPart, SpecView, Text},
-    types::{Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, WHOLE_OBJECT, is_within},
+    types::{GroupKind, Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, WHOLE_OBJECT, is_within},
 };
 
 /// The parts of an object that have facts.
@@ -39,24 +41,37 @@ pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: FactParts<'_>) -> O
 }
 
 fn facts_without_view(kind: &Kind, parts: FactParts<'_>) -> ObjectFacts {
-    match (&*kind.group, &*kind.kind) {
-        ("apps", "StatefulSet") => workloads::stateful_set_facts(parts),
-        ("apps", "DaemonSet") => workloads::daemon_set_facts(parts),
-        ("apps", "ReplicaSet") | ("", "ReplicationController") => workloads::replica_set_facts(parts),
-        ("batch", "Job") => workloads::job_facts(parts),
-        ("batch", "CronJob") => workloads::cron_job_facts(parts),
-        ("", "Pod") => workloads::pod_facts(parts),
-        ("", "PersistentVolumeClaim") => infrastructure::volume_claim_facts(parts),
-        ("", "PersistentVolume") => infrastructure::volume_health(parts).into_facts(),
-        ("", "Namespace") => infrastructure::namespace_health(parts).into_facts(),
-        ("networking.k8s.io" | "extensions", "Ingress") => infrastructure::ingress_facts(parts),
-        ("autoscaling", "HorizontalPodAutoscaler") => infrastructure::autoscaler_health(parts).into_facts(),
-        ("policy", "PodDisruptionBudget") => infrastructure::disruption_budget_health(parts).into_facts(),
-        ("apiregistration.k8s.io", "APIService") => infrastructure::api_service_health(parts).into_facts(),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+    match kind.group_kind() {
+        GroupKind { group: "apps", kind: "StatefulSet" } => workloads::stateful_set_facts(parts),
+        GroupKind { group: "apps", kind: "DaemonSet" } => workloads::daemon_set_facts(parts),
+        GroupKind { group: "apps", kind: "ReplicaSet" }
+        | GroupKind { group: "", kind: "ReplicationController" } => workloads::replica_set_facts(parts),
+        GroupKind { group: "batch", kind: "Job" } => workloads::job_facts(parts),
+        GroupKind { group: "batch", kind: "CronJob" } => workloads::cron_job_facts(parts),
+        GroupKind { group: "", kind: "Pod" } => workloads::pod_facts(parts),
+        GroupKind { group: "", kind: "PersistentVolumeClaim" } => infrastructure::volume_claim_facts(parts),
+        GroupKind { group: "", kind: "PersistentVolume" } => {
+            infrastructure::volume_health(parts).into_facts()
+        }
+        GroupKind { group: "", kind: "Namespace" } => infrastructure::namespace_health(parts).into_facts(),
+        GroupKind { group: "networking.k8s.io" | "extensions", kind: "Ingress" } => {
+            infrastructure::ingress_facts(parts)
+        }
+        GroupKind { group: "autoscaling", kind: "HorizontalPodAutoscaler" } => {
+            infrastructure::autoscaler_health(parts).into_facts()
+        }
+        GroupKind { group: "policy", kind: "PodDisruptionBudget" } => {
+            infrastructure::disruption_budget_health(parts).into_facts()
+        }
+        GroupKind { group: "apiregistration.k8s.io", kind: "APIService" } => {
+            infrastructure::api_service_health(parts).into_facts()
+        }
+        GroupKind { group: "apiextensions.k8s.io", kind: "CustomResourceDefinition" } => {
             infrastructure::crd_health(parts).into_facts()
         }
-        (group, name) if STATUSLESS.iter().any(|(other, kinds)| *other == group && kinds.contains(&name)) => {
+        GroupKind { group, kind }
+            if STATUSLESS.iter().any(|(other, kinds)| *other == group && kinds.contains(&kind)) =>
+        {
             HealthStatus::healthy().into_facts()
         }
         _ => custom::custom_resource_facts(parts),

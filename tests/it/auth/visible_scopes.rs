@@ -262,7 +262,7 @@ async fn hidden_transitions_do_not_reset_event_stream() {
         sequence,
         time: Timestamp::UNIX_EPOCH,
         key: key.clone(),
-        uid: "uid".into(),
+        uid: Some("uid".into()),
         source: Source::Annotation,
         from: None,
         to: None,

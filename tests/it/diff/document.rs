@@ -75,9 +75,9 @@ fn status_is_not_packed_and_does_not_change_the_content() {
 
 #[test]
 fn creator_is_the_oldest_field_manager() {
-    let document = pack_deployment(object(1, 1, "1"));
-    assert!(is_written_by_terraform(&document));
-    let creator = creator(&document).unwrap();
+    let object = unpack(&pack_deployment(object(1, 1, "1")).packed);
+    assert!(is_written_by_terraform(&object));
+    let creator = creator(&object).unwrap();
     assert_eq!(
         (&*creator.manager, creator.time.unwrap().to_string()),
         ("HashiCorp", "2026-01-01T00:00:00Z".into())

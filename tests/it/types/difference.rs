@@ -3,7 +3,10 @@
 use drift_exporter::types::{FieldClass, FieldValue, Finding, RedactionKey, ValueForm};
 use proptest::prelude::*;
 
-include!("any_value.rs");
+use self::any_value::any_value;
+
+#[path = "../../../src/types/any_value.rs"]
+mod any_value;
 
 fn written(value: &FieldValue) -> (ValueForm, String) {
     (value.form(), value.text().into_owned())
@@ -16,7 +19,7 @@ proptest! {
     fn different_values_differ_in_findings_in_notation_and_in_form_or_text(one in any_value(), other in any_value()) {
         let finding = |actual: &FieldValue| Finding {
             actual: actual.clone(),
-            ..Finding::new("spec.a".parse().unwrap(), FieldClass::Other, "x", "")
+            ..Finding::new("spec.a".parse().unwrap(), FieldClass::Other, "x".into(), FieldValue::Absent)
         };
         prop_assert_eq!(finding(&one) == finding(&other), one == other);
         prop_assert_eq!(written(&one) == written(&other), one == other);
@@ -30,11 +33,11 @@ proptest! {
     }
 
     #[test]
-    fn rules_distinguish_all_texts_and_never_match_redacted_values(one in any_value(), other in any_value()) {
-        let is_redacted = one.form() == ValueForm::Redacted;
-        prop_assert_eq!(one.value_digest().is_none(), is_redacted);
+    fn rules_distinguish_all_texts_and_never_match_redacted_or_omitted_values(one in any_value(), other in any_value()) {
+        let has_no_digest = matches!(one.form(), ValueForm::Redacted | ValueForm::Omitted);
+        prop_assert_eq!(one.value_digest().is_none(), has_no_digest);
         let is_json = |value: &FieldValue| matches!(value, FieldValue::Json(_));
-        if !is_redacted && is_json(&one) == is_json(&other) {
+        if !has_no_digest && is_json(&one) == is_json(&other) {
             prop_assert_eq!(one.value_digest() == other.value_digest(), one == other);
         }
     }
@@ -46,6 +49,9 @@ proptest! {
         prop_assert_eq!(&redacted.redacted(&key), &redacted);
         match &one {
             FieldValue::Absent | FieldValue::Null | FieldValue::Redacted(_) => prop_assert_eq!(&redacted, &one),
+            FieldValue::Omitted { count, .. } => {
+                prop_assert_eq!(&redacted, &FieldValue::Omitted { count: *count, redacted: true });
+            }
             _ => prop_assert!(matches!(redacted, FieldValue::Redacted(_))),
         }
         if let (FieldValue::Text(one), FieldValue::Text(other)) = (&one, &other) {
@@ -68,6 +74,18 @@ fn texts_and_notations_of_values_are_stable() {
         (text("500m"), "plain", "500m", "500m"),
         (FieldValue::Json("5".into()), "json", "5", "5"),
         (FieldValue::Json("[\"hmac:\"]".into()), "json", "[\"hmac:\"]", "[\"\\u0068mac:\"]"),
+        (
+            text("and 3 more fields differ"),
+            "plain",
+            "and 3 more fields differ",
+            "\"and 3 more fields differ\"",
+        ),
+        (
+            FieldValue::Omitted { count: 3, redacted: false },
+            "omitted",
+            "and 3 more fields differ",
+            "and 3 more fields differ",
+        ),
     ] {
         assert_eq!((value.form().as_str(), &*value.text(), &*value.notation()), (form, text, notation));
     }

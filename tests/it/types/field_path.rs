@@ -61,7 +61,7 @@ fn path_errors_have_a_column_and_a_reason() {
     ] {
         let error = text.parse::<FieldPath>().unwrap_err();
         assert_eq!(error.column, column, "{text}: {error}");
-        assert!(error.message.contains(message), "{text}: {error}");
+        assert!(error.problem.to_string().contains(message), "{text}: {error}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use drift_exporter::diff::manifest::Schemas;
+use drift_exporter::diff::manifest::{Schemas, TypeMeta};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -81,8 +81,8 @@ impl<'a> Objects<'a> {
         eventually("the kinds are described", || {
             let request = Request::get(&path).body(Vec::new()).unwrap();
             let text = self.cluster.block_on(self.client.request_text(request)).ok()?;
-            let schemas = Schemas::from_openapi(text.as_bytes(), |_, _| true).unwrap();
-            schemas.has(&format!("{group}/v1"), "Widget").then_some(schemas)
+            let schemas = Schemas::from_openapi(text.as_bytes(), |_| true).unwrap();
+            schemas.has(TypeMeta::new(&format!("{group}/v1"), "Widget")).then_some(schemas)
         })
     }
 

@@ -1,4 +1,8 @@
-&[
+//! The kinds of tests. `tests/it` includes this file, too.
+
+/// Group and name of the kinds whose facts are read, each in its own way, and a custom resource.
+#[cfg(test)]
+pub(crate) const KINDS_WITH_FACTS: &[(&str, &str)] = &[
     ("apps", "Deployment"),
     ("", "Service"),
     ("apps", "StatefulSet"),
@@ -17,4 +21,4 @@
     ("apiregistration.k8s.io", "APIService"),
     ("apiextensions.k8s.io", "CustomResourceDefinition"),
     ("infra.opr8r", "SimpleResource"),
-]
+];

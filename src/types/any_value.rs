@@ -1,4 +1,9 @@
+//! Random values for tests. `tests/it` includes this file, too.
+
+use super::{FieldValue, RedactionKey};
+
 /// Values of all forms. Many have a text that reads like another form.
+#[cfg(test)]
 pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValue> {
     use proptest::prelude::*;
     let digest = |value: &str| RedactionKey::new([1; 32]).digest(value.as_bytes());
@@ -9,8 +14,9 @@ pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValu
             "null",
             "\"\"",
             "\"null\"",
-            "nothing",
-            "not there",
+            "absent",
+            "and 1 more fields differ",
+            "and 2 more redacted fields differ",
             "true",
             "|",
             "{}",
@@ -41,5 +47,6 @@ pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = FieldValu
         json.prop_map(|json| FieldValue::Json(json.into())),
         "[a-c]".prop_map(move |value| FieldValue::Redacted(digest(&value))),
         partly_redacted.prop_map(|json| FieldValue::PartlyRedacted(json.into())),
+        (1..3_usize, any::<bool>()).prop_map(|(count, redacted)| FieldValue::Omitted { count, redacted }),
     ]
 }
