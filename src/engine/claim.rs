@@ -127,7 +127,7 @@ impl EpisodeCount {
 /// | drifted, missing, replaced; a difference counts | starts | continues |
 /// | drifted, missing, replaced; rules ignore every difference | | ends: `rule` |
 /// | in sync | | ends: `absorbed` if `baseline_moved`, else `reverted` |
-/// | no baseline: it was removed from the object | | ends: `deleted` |
+/// | no baseline: it was removed from the object | | ends: `rule` if `baseline_moved`: the settings name another annotation; else `deleted` |
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
 /// | untrusted | | ends: `rule` |
 ///
@@ -153,6 +153,7 @@ pub(super) fn step_episode(
         }
         Judgement::InSync if baseline_moved => (Verdict::InSync, ResolutionCause::Absorbed),
         Judgement::InSync => (Verdict::InSync, ResolutionCause::Reverted),
+        Judgement::NoBaseline if baseline_moved => (Verdict::NoBaseline, ResolutionCause::Rule),
         Judgement::NoBaseline => (Verdict::NoBaseline, ResolutionCause::Deleted),
         Judgement::Untrusted(findings) => (rater.untrusted(findings), ResolutionCause::Rule),
         // Rules may match by labels, which change even if the fields cannot be compared now.
@@ -187,8 +188,8 @@ fn episode_change(had_episode: bool, after: &Verdict, cause: ResolutionCause) ->
     }
 }
 
-/// Whether an object that differed and is in sync now did not change itself: its baseline did. `details` are those of the new
-/// judgement.
+/// Whether an object that differed did not change itself: its baseline did, or the settings that say where to read it. `details`
+/// are those of the new judgement.
 pub(super) fn only_baseline_moved(
     before: &ClaimEntry,
     details: Option<&ClaimDetails>,
@@ -200,8 +201,17 @@ pub(super) fn only_baseline_moved(
             new.compared_content == old.compared_content
                 || is_same_content_in_other_version(before, old, object)
         }
-        (_, _) => is_hash_moved(&before.claim, object),
+        (_, _) => {
+            before.object.live().is_some_and(|before| is_same_stored_object(before, object))
+                || is_hash_moved(&before.claim, object)
+        }
     }
+}
+
+/// Whether both are one version of an object, which may have been read under different settings.
+pub(super) fn is_same_stored_object(one: &LiveObject, other: &LiveObject) -> bool {
+    !other.resource_version.is_empty()
+        && (&one.uid, &one.resource_version) == (&other.uid, &other.resource_version)
 }
 
 /// Whether an object did not change since the last comparison, and was only read in another version of its
@@ -213,8 +223,7 @@ fn is_same_content_in_other_version(
 ) -> bool {
     let Some(before) = before.object.live() else { return false };
     compared.compared_content.is_some()
-        && !object.resource_version.is_empty()
-        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
+        && is_same_stored_object(before, object)
         && before.readable_document().map(|document| document.content) == compared.compared_content
 }
 

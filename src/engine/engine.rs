@@ -11,7 +11,7 @@
 //! | place | an episode starts | an episode ends with the cause |
 //! |---|---|---|
 //! | [`step_episode`], for each source that judges the object | a difference counts | `reverted`, `absorbed`, `rule` or `deleted`: its table says which |
-//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it, `rule` if a baseline was removed, no watch selects the object or the settings disable a source that stores its baseline on it |
+//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it, `rule` if a baseline was removed, no watch selects the object or the settings no longer read the baseline that is stored on it |
 //! | `Engine::drop_object`, for a kind that is no longer watched | | `rule`; `deleted` if the cluster no longer serves it |
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
@@ -38,7 +38,7 @@ use super::{
     active_rules::update_rule_matches,
     autoscalers::{AutoscalerIndex, scale_target},
     baselines::{BaselineId, Baselines},
-    claim::{ClaimKey, Rater, object_view, only_baseline_moved, rerate, step_episode},
+    claim::{ClaimKey, Rater, is_same_stored_object, object_view, only_baseline_moved, rerate, step_episode},
     history::ObservedOnsets,
     judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
@@ -48,13 +48,13 @@ use super::{
 };
 use crate::{
     diff::manifest::{ClusterSchemas, CustomKind},
-    event::Event,
+    event::{EngineConfig, Event},
     rules::RuleSet,
     types::{
         AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
-        DeclaredObject, Episode, HashBaseline, Judgement, Kind, LastApplied, LastKnown, LiveObject,
-        ObjectKey, OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, SyncHealth, Verdict,
-        VerdictKind, WatchId, WatchPlan,
+        DeclaredObject, Episode, HashBaseline, Judgement, Kind, LastKnown, LiveObject, ObjectKey,
+        OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, SyncHealth, Verdict, VerdictKind,
+        WatchId, WatchPlan,
     },
 };
 
@@ -67,6 +67,7 @@ const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 pub struct Engine {
     clock: Clock,
     metrics: EngineMetrics,
+    config: Arc<EngineConfig>,
     /// The state as readers see it after the next publish.
     snapshot: Snapshot,
     /// The open watches of the plan. Events of other watches arrive too late, and are ignored.
@@ -90,7 +91,7 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug)]
 struct ReconcileContext {
     /// The cause for episodes of claims that end: their source no longer declares the object, or it was recreated. [`end_cause`]
-    /// overrides it where the settings disabled the source.
+    /// overrides it where the settings no longer read a baseline.
     default_end_cause: ResolutionCause,
     /// Whether the object is in the first list of its watch, so that its drift may be older than the watch.
     in_first_list: bool,
@@ -104,21 +105,20 @@ impl ReconcileContext {
 }
 
 impl Engine {
-    /// `sources` are the enabled sources.
     pub fn new(
         plan: &WatchPlan,
-        rules: Arc<RuleSet>,
-        sources: &[Source],
+        config: Arc<EngineConfig>,
         history: History,
         metrics: EngineMetrics,
         clock: Clock,
     ) -> Self {
+        let sources = &config.sources;
         let with_baselines = sources.iter().filter(|source| !source.is_on_object());
         let observed_onsets = history.observed_onsets();
         let snapshot = Snapshot {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
-            rules: Arc::new(ActiveRules::new(rules)),
+            rules: Arc::new(ActiveRules::new(config.rules.clone())),
             sources: Arc::new(with_baselines.map(|source| (*source, SyncHealth::Starting)).collect()),
             ..Snapshot::default()
         };
@@ -127,6 +127,7 @@ impl Engine {
         let mut engine = Self {
             clock,
             metrics,
+            config,
             snapshot,
             watches: BTreeMap::new(),
             episode_counts: HashMap::new(),
@@ -174,7 +175,7 @@ impl Engine {
             Event::BaselineRemoved(source, name) => self.remove_baseline(&BaselineId { source, name }, now),
             Event::SourceHealth(source, health) => self.set_source_health(source, health),
             Event::SourceRemoved(source) => self.remove_source(source),
-            Event::Rules(rules) => self.apply_rules(rules, now),
+            Event::Config(config) => self.apply_config(&config, now),
             Event::Schemas(schemas) => self.apply_schemas(schemas, now),
             Event::Tick => {
                 let rules = self.expire_rules(now);
@@ -258,7 +259,7 @@ impl Engine {
         // A claim that its source no longer makes ends, and its episode.
         for entry in &before {
             if !after.iter().any(|updated| updated.claim.source == entry.claim.source) {
-                self.end_claim(entry, end_cause(entry.claim.source, presence, context), now);
+                self.end_claim(entry, end_cause(entry, presence, &self.config.sources, context), now);
             }
         }
 
@@ -841,17 +842,26 @@ impl Engine {
         self.snapshot.sequence += 1;
     }
 
-    // Rules, schemas, autoscalers and time.
+    // Config, schemas, autoscalers and time.
 
-    /// Replaces the rules, and rerates all differences, unless the rules are the same.
-    fn apply_rules(&mut self, rules: Arc<RuleSet>, now: Timestamp) -> bool {
-        if Arc::ptr_eq(self.snapshot.rules.set(), &rules) {
-            return false;
+    /// Replaces the config. Exposes the counters of newly enabled sources, and rerates all differences if the rules differ.
+    fn apply_config(&mut self, config: &Arc<EngineConfig>, now: Timestamp) -> bool {
+        let before = mem::replace(&mut self.config, config.clone());
+        let is_new = |source: &&Source| !before.sources.contains(source);
+        let mut changed = false;
+        for source in config.sources.iter().filter(is_new) {
+            self.metrics.init_object_source(*source);
+            Arc::make_mut(&mut self.snapshot.counters).init_source(*source);
+            self.snapshot.sequence += 1;
+            changed = true;
         }
-        self.snapshot.rules = Arc::new(ActiveRules::new(rules));
-        self.rerate_all(now);
-        self.rules_checked_at = now;
-        true
+        if !Arc::ptr_eq(self.snapshot.rules.set(), &config.rules) {
+            self.snapshot.rules = Arc::new(ActiveRules::new(config.rules.clone()));
+            self.rerate_all(now);
+            self.rules_checked_at = now;
+            changed = true;
+        }
+        changed
     }
 
     /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
@@ -1010,18 +1020,26 @@ fn is_start_observed(previous: Option<&Claim>, is_new_object: bool) -> bool {
     }
 }
 
-/// Why a source judges an object no longer. A live object says whether the settings still enable a source that stores its baseline
-/// there.
-fn end_cause(source: Source, presence: &Presence, context: ReconcileContext) -> ResolutionCause {
+/// Why a source no longer judges an object. `enabled` are the sources that the settings enable.
+fn end_cause(
+    entry: &ClaimEntry,
+    presence: &Presence,
+    enabled: &[Source],
+    context: ReconcileContext,
+) -> ResolutionCause {
+    let source = entry.claim.source;
     let Presence::Exists(object) = presence else { return context.default_end_cause };
-    let is_read = match source {
-        Source::Annotation => object.hash_baseline != HashBaseline::NotRequested,
-        Source::LastApplied => object.applied != LastApplied::NotRequested,
-        // An object that the source reads has a status, if only an empty one.
-        Source::StatusHash => object.controller_status().is_some(),
-        Source::Terraform | Source::Helm | Source::Manifest | Source::Unclaimed => true,
+    let is_unread = match source {
+        // The settings no longer list its kind: an object that the source reads has a status, if only an empty one.
+        Source::StatusHash => true,
+        // The settings name another annotation, or none.
+        Source::Annotation | Source::LastApplied => {
+            !enabled.contains(&source)
+                || entry.object.live().is_some_and(|before| is_same_stored_object(before, object))
+        }
+        Source::Terraform | Source::Helm | Source::Manifest | Source::Unclaimed => false,
     };
-    if is_read { context.default_end_cause } else { ResolutionCause::Rule }
+    if is_unread { ResolutionCause::Rule } else { context.default_end_cause }
 }
 
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
@@ -1058,12 +1076,12 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use crate::{
-        engine::{Engine, EngineMetrics, History},
-        event::Event,
+        engine::{Engine, EngineMetrics, EpisodeChange, History},
+        event::{EngineConfig, Event},
         types::{
             Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
-            HashMismatch, Kind, LiveObject, ObjectKey, Source, SyncHealth, Watch, WatchIds, WatchPlan,
-            WatchSpec,
+            HashMismatch, Kind, LiveObject, ObjectKey, ResolutionCause, Source, SyncHealth, Watch, WatchIds,
+            WatchPlan, WatchSpec,
         },
     };
 
@@ -1095,10 +1113,14 @@ mod tests {
         }))
     }
 
+    fn with_hashes() -> Arc<EngineConfig> {
+        Arc::new(EngineConfig { sources: vec![Source::Annotation], ..EngineConfig::default() })
+    }
+
     fn engine(plan: &WatchPlan) -> Engine {
         let metrics = EngineMetrics::register(&mut Registry::default());
         let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
-        Engine::new(plan, Arc::default(), &[Source::Annotation], History::default(), metrics, clock)
+        Engine::new(plan, with_hashes(), History::default(), metrics, clock)
     }
 
     #[test]
@@ -1114,6 +1136,31 @@ mod tests {
             assert_eq!(*snapshot.kinds[0].blocks.object("shop", "web").unwrap(), listed);
         }
         assert_eq!(engine.snapshot().kinds[0].blocks.get("shop", "web")[0].claim.source, Source::Unclaimed);
+    }
+
+    #[test]
+    fn claim_of_a_disabled_source_ends_with_the_cause_rule() {
+        let watch = services();
+        for (enabled, cause) in [(true, ResolutionCause::Deleted), (false, ResolutionCause::Rule)] {
+            let mut engine = engine(&plan_of(&watch));
+            let drifted = LiveObject { hash_baseline: mismatch(), ..LiveObject::clone(&object(&watch)) };
+            engine.apply(Event::Applied(watch.id, Arc::new(drifted)));
+            if !enabled {
+                let rules = engine.snapshot().rules.set().clone();
+                let config = Arc::new(EngineConfig { rules, sources: Vec::new() });
+                assert!(!engine.apply(Event::Config(config)), "the claims remain until the next list");
+            }
+            // Whatever the decoder says about an object without the annotation.
+            let without = LiveObject {
+                hash_baseline: HashBaseline::NotRequested,
+                resource_version: "2".into(),
+                ..LiveObject::clone(&object(&watch))
+            };
+            engine.apply(Event::Applied(watch.id, Arc::new(without)));
+            let history = engine.snapshot().history;
+            let last = history.newest_first().find_map(|transition| transition.episode.as_ref()).unwrap();
+            assert_eq!(last.change, EpisodeChange::Ended(cause), "{enabled}");
+        }
     }
 
     #[test]
@@ -1150,8 +1197,7 @@ mod tests {
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let metrics = EngineMetrics::register(&mut Registry::default());
-        let (plan, rules) = (plan_of(&watch), Arc::default());
-        let mut engine = Engine::new(&plan, rules, &[Source::Annotation], History::default(), metrics, clock);
+        let mut engine = Engine::new(&plan_of(&watch), with_hashes(), History::default(), metrics, clock);
         for version in 0..10 {
             second.store(version * 3_600, Ordering::Relaxed);
             let uid = format!("uid-{version}").into();
