@@ -2,6 +2,7 @@
 //! rules.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -12,9 +13,9 @@ use super::{CounterKey, EpisodeChange, autoscalers::AutoscalerIndex};
 use crate::{
     rules::{RatedObject, RuleSet},
     types::{
-        ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
-        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource, PathPattern,
-        ResolutionCause, Severity, Source, Verdict,
+        ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, GroupKind,
+        HashBaseline, Ignored, Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource,
+        PathPattern, ResolutionCause, Severity, Source, Verdict,
     },
 };
 
@@ -44,6 +45,24 @@ impl ClaimEntry {
 pub(super) struct ClaimKey {
     pub(super) object: ObjectKey,
     pub(super) source: Source,
+}
+
+impl ClaimKey {
+    fn parts(&self) -> (GroupKind<&str>, &str, &str, Source) {
+        (self.object.kind.group_kind(), &self.object.namespace, &self.object.name, self.source)
+    }
+}
+
+impl PartialOrd for ClaimKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ClaimKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
 }
 
 /// The unit of all verdicts, series and transitions: one object and one source.

@@ -1067,16 +1067,19 @@ fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
+    use std::{
+        collections::HashSet,
+        sync::{
+            Arc,
+            atomic::{AtomicI64, Ordering},
+        },
     };
 
     use jiff::Timestamp;
     use prometheus_client::registry::Registry;
 
     use crate::{
-        engine::{Engine, EngineMetrics, EpisodeChange, History},
+        engine::{ClaimEntry, Engine, EngineMetrics, EpisodeChange, History},
         event::{EngineConfig, Event},
         types::{
             Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
@@ -1337,5 +1340,63 @@ mod tests {
         assert!(engine.apply(Event::Applied(watch.id, object(0, "5", HashBaseline::Match(declared)))));
         let copied = engine.snapshot().history.copied_since(&published.history);
         assert!((1..=100).contains(&copied), "{copied} transitions were copied");
+
+        // In a full history, a transition evicts others.
+        for round in 0..12_000 {
+            let digest = if round % 2 == 0 { mismatch() } else { HashBaseline::Match(declared) };
+            let published = engine.snapshot().history;
+            engine.apply(Event::Applied(watch.id, object(round / 2 % 90, &format!("6{round}"), digest)));
+            // Comparing all chunks takes longer than the events.
+            if round > 11_000 {
+                let copied = engine.snapshot().history.copied_since(&published);
+                assert!((1..=1_500).contains(&copied), "{copied} of 10000 transitions were copied");
+            }
+        }
+        let history = engine.snapshot().history;
+        assert!(!history.reaches_back_to(1) && history.newest_first().count() > 9_000);
+    }
+
+    #[test]
+    fn more_claims_than_blocks_have_room_for_move_by_pointer() {
+        let watch = services();
+        let mut engine = engine(&plan_of(&watch));
+        let apply = |engine: &mut Engine, number: usize| {
+            let key = ObjectKey::new(watch.spec.kind.clone(), "shop", &format!("web-{number}"));
+            let named = LiveObject { key, ..LiveObject::clone(&object(&watch)) };
+            engine.apply(Event::Applied(watch.id, Arc::new(named)))
+        };
+        let mut growths = 0;
+        for number in 0..5_000 {
+            let published = engine.snapshot();
+            assert!(apply(&mut engine, number));
+            let (before, after) = (&published.kinds[0].blocks, &engine.snapshot().kinds[0].blocks);
+            if before.blocks().len() < after.blocks().len() {
+                growths += 1;
+                let moved: HashSet<*const ClaimEntry> = after.entries().map(Arc::as_ptr).collect();
+                let shared = before.entries().filter(|entry| moved.contains(&Arc::as_ptr(entry)));
+                assert_eq!(shared.count(), number, "no claim is copied");
+            }
+        }
+        assert_eq!(growths, 5, "1, 2, 4, 8 and 16 blocks");
+    }
+
+    #[test]
+    fn watches_of_a_kind_are_copied_if_one_changes() {
+        let [services, deployments] =
+            [Kind::service(), Kind::deployment()].map(|kind| WatchSpec::all(Arc::new(kind)));
+        let watches = WatchIds::default().assign([services, deployments].map(Arc::new));
+        let mut engine = engine(&WatchPlan { watches: watches.clone(), ..WatchPlan::default() });
+        let published = engine.snapshot();
+        assert!(engine.apply(Event::WatchHealth(watches[0].id, SyncHealth::Up)));
+        let changed = engine.snapshot();
+        let shared: Vec<bool> = changed
+            .kinds
+            .iter()
+            .zip(&published.kinds)
+            .map(|(new, old)| Arc::ptr_eq(&new.watches, &old.watches))
+            .collect();
+        assert_eq!(shared, [true, false], "Deployment, Service");
+        assert!(!engine.apply(Event::WatchHealth(watches[0].id, SyncHealth::Up)));
+        assert!(Arc::ptr_eq(&engine.snapshot().kinds[1].watches, &changed.kinds[1].watches));
     }
 }
