@@ -13,9 +13,9 @@ use super::{CounterKey, EpisodeChange, autoscalers::AutoscalerIndex};
 use crate::{
     rules::{RatedObject, RuleSet},
     types::{
-        ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, GroupKind,
-        HashBaseline, Ignored, Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource,
-        PathPattern, ResolutionCause, Severity, Source, Verdict,
+        Advice, ClaimedObject, Difference, DriftKind, Episode, Expectation, FieldPath, FieldValue, Finding,
+        GroupKind, HashBaseline, Ignored, Judgement, LastKnown, LiveObject, ObjectKey, ObservedState,
+        OnsetSource, PathPattern, ResolutionCause, Severity, Source, Verdict,
     },
 };
 
@@ -174,7 +174,7 @@ pub(super) fn step_episode(
         Judgement::InSync => (Verdict::InSync, ResolutionCause::Reverted),
         Judgement::NoBaseline if baseline_moved => (Verdict::NoBaseline, ResolutionCause::Rule),
         Judgement::NoBaseline => (Verdict::NoBaseline, ResolutionCause::Deleted),
-        Judgement::Untrusted(findings) => (rater.untrusted(findings), ResolutionCause::Rule),
+        Judgement::Untrusted(findings) => (rater.untrusted(findings, &before), ResolutionCause::Rule),
         // Rules may match by labels, which change even if the fields cannot be compared now.
         Judgement::InFlight => return rerate(Verdict::InFlight(before.into_last_known()), rater),
         Judgement::Unknown(reason) => {
@@ -288,33 +288,44 @@ impl Rater<'_> {
     /// Rates findings. A known onset never moves later, whatever rules said about the difference in the
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
-        let mut differences = Vec::with_capacity(findings.len());
-        let known_onsets: HashMap<&str, (Timestamp, OnsetSource)> = previous
-            .differences()
-            .map(|known| (known.finding.path.as_str(), (known.onset, known.onset_source)))
-            .collect();
-        for finding in findings {
-            let path = finding.path.as_str();
-            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
-            let known = known_onsets.get(path).copied().or_else(observed);
-            let mut difference = self.rules.rate(&self.object, finding, self.now);
-            if let Some(known) = known.filter(|(onset, _)| *onset < difference.onset) {
-                (difference.onset, difference.onset_source) = known;
-            }
-            differences.push(difference);
-        }
-        self.split_ignored(kind, differences, previous_onset(previous)).into_verdict()
+        let previous_onset = previous_onset(previous);
+        let differences = self.rate_findings(findings, previous.differences());
+        self.split_ignored(kind, differences.collect(), previous_onset).into_verdict()
     }
 
-    /// Lists findings that never count: all of them are `info`, whatever the rules say.
-    fn untrusted(&self, findings: Vec<Finding>) -> Verdict {
-        let list = |finding| Difference {
+    /// Lists findings that never count: no rule applies to them.
+    fn untrusted(&self, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
+        let listed = self.rate_findings(findings, previous.untrusted_differences().iter());
+        let unruled = |difference| Difference {
             severity: Severity::Info,
+            expectation: Expectation::Unexpected,
+            advice: Advice::AlertOnly,
             ignored_by: None,
             matched: Arc::default(),
-            ..self.rules.rate(&self.object, finding, self.now)
+            ..difference
         };
-        Verdict::Untrusted(findings.into_iter().map(list).collect())
+        Verdict::Untrusted(listed.map(unruled).collect())
+    }
+
+    /// Rates findings, with the onsets of the previous differences of the same fields.
+    fn rate_findings<'b>(
+        &self,
+        findings: Vec<Finding>,
+        previous: impl Iterator<Item = &'b Difference>,
+    ) -> impl Iterator<Item = Difference> {
+        let onsets: HashMap<&str, (Timestamp, OnsetSource)> = previous
+            .map(|difference| (difference.finding.path.as_str(), (difference.onset, difference.onset_source)))
+            .collect();
+        findings.into_iter().map(move |finding| {
+            let path = finding.path.as_str();
+            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
+            let earlier = onsets.get(path).copied().or_else(observed);
+            let mut difference = self.rules.rate(&self.object, finding, self.now);
+            if let Some(earlier) = earlier.filter(|(onset, _)| *onset < difference.onset) {
+                (difference.onset, difference.onset_source) = earlier;
+            }
+            difference
+        })
     }
 
     /// Rates the differences of a verdict again, including those of the last known one.

@@ -5,8 +5,8 @@
 //!
 //! # Where an episode starts and ends
 //!
-//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes in three
-//! functions; the third row calls the second:
+//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes where the
+//! table says:
 //!
 //! | place | an episode starts | an episode ends with the cause |
 //! |---|---|---|
@@ -198,7 +198,7 @@ impl Engine {
 
         // Diff the object for each source. The declarations of one source are merged into one judgement.
         if let Presence::Exists(object) = presence {
-            self.observe_annotations(object);
+            self.corroborate(object);
         }
         let corroborations = &self.snapshot.history.corroborations;
         let judgements =
@@ -215,13 +215,14 @@ impl Engine {
         let is_new = before.is_empty() && object.live().is_some() && !context.in_first_list;
         let mut after = Vec::with_capacity(judgements.len());
         for SourceJudgement { source, judgement, details } in judgements {
-            let known = before.iter().find(|entry| entry.claim.source == source);
+            let previous = before.iter().find(|entry| entry.claim.source == source);
             // A recreated object carries a new baseline, so the claim on its predecessor ends here.
-            let recreated = known.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
+            let recreated =
+                previous.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
             if let Some(entry) = recreated {
                 self.end_claim(entry, context.default_end_cause, now);
             }
-            let previous = known.filter(|_| recreated.is_none()).map(|entry| &**entry);
+            let previous = previous.filter(|_| recreated.is_none()).map(|entry| &**entry);
             let previous_claim = previous.map(|entry| &entry.claim);
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
@@ -334,9 +335,9 @@ impl Engine {
         let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
         let is_move = from != to && before.is_some() && after.is_some() && !is_first_sync && !is_apply;
         // Only the history file records an observed onset.
-        let known = before.map(|entry| &entry.claim.verdict);
-        let is_new_onset =
-            self.snapshot.history.is_persistent() && new.is_some_and(|new| has_new_onset(new, known));
+        let verdict_before = before.map(|entry| &entry.claim.verdict);
+        let is_new_onset = self.snapshot.history.is_persistent()
+            && new.is_some_and(|new| has_new_onset(new, verdict_before));
         if change != EpisodeChange::Unchanged || is_move || is_new_onset {
             self.snapshot.history.push(Transition {
                 sequence: 0,
@@ -397,7 +398,7 @@ impl Engine {
         self.match_baselines(self.baselines.undecided(), now);
     }
 
-    /// One that does not exist keeps the labels that were last read, or else has the declared ones.
+    /// Returns the live object. An object that does not exist keeps its last read labels, or has the declared ones.
     fn claimed_object(
         &self,
         key: &ObjectKey,
@@ -469,14 +470,14 @@ impl Engine {
     }
 
     /// Records which Helm release the annotations of an object name, if that release declares the object outside its namespace.
-    fn observe_annotations(&mut self, object: &LiveObject) {
+    fn corroborate(&mut self, object: &LiveObject) {
         let (Some(named), key) = (&object.helm_release, &object.key) else { return };
         if *named.namespace != *key.namespace && self.baselines.is_declared_by_release(named, key) {
             self.snapshot.history.corroborations.add(named, key);
         }
     }
 
-    /// Handles the deletion of an object. Claims of sources that still declare it remain, unless no synced watch would show it.
+    /// Handles the deletion of an object. Claims remain if their source still declares the object and a synced watch covers it.
     fn delete_object(&mut self, key: &ObjectKey, context: ReconcileContext) -> bool {
         // A watch that selects objects on our side reports the deletion of each unselected object: that must
         // be cheap.
@@ -669,7 +670,7 @@ impl Engine {
     fn apply_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
         self.report_baseline_problems(baseline);
         let mut affected = self.baselines.upsert(baseline, now);
-        self.forget_corroborations(baseline, &affected);
+        self.drop_corroborations(baseline, &affected);
         // A cached object may prove that the baseline is of this cluster.
         let live: Vec<Arc<LiveObject>> =
             affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
@@ -684,7 +685,7 @@ impl Engine {
         let removed = self.baselines.get(id).map(|state| state.baseline.clone());
         let affected = self.baselines.remove(id);
         if let Some(removed) = removed {
-            self.forget_corroborations(&removed, &affected);
+            self.drop_corroborations(&removed, &affected);
         }
         self.reconcile_all(affected, ReconcileContext::new(ResolutionCause::Rule, now));
         self.publish_baselines();
@@ -692,7 +693,7 @@ impl Engine {
     }
 
     /// Removes the corroborations of objects that a release no longer declares.
-    fn forget_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
+    fn drop_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
         let Some(release) = baseline.authority.release() else { return };
         let id = BaselineId::of(baseline);
         for key in affected.iter().filter(|key| !self.baselines.is_declared_by(&id, key)) {
@@ -874,9 +875,10 @@ impl Engine {
             // The objects of a kind are of a few versions, which they share.
             let mut versions: Vec<(&Arc<Kind>, bool)> = Vec::new();
             for key in state.blocks.entries().map(|entry| entry.key()) {
-                let known = versions.iter().find(|(kind, _)| *kind == &key.kind);
-                let is_affected = known.map_or_else(|| is_changed(&key.kind), |(_, is_changed)| *is_changed);
-                if known.is_none() {
+                let version = versions.iter().find(|(kind, _)| *kind == &key.kind);
+                let is_affected =
+                    version.map_or_else(|| is_changed(&key.kind), |(_, is_changed)| *is_changed);
+                if version.is_none() {
                     versions.push((&key.kind, is_affected));
                 }
                 if is_affected && keys.last() != Some(key) {
@@ -1056,7 +1058,7 @@ fn has_new_onset(episode: &Episode, before: Option<&Verdict>) -> bool {
     }
     let known: HashSet<&str> = before
         .into_iter()
-        .flat_map(|before| before.differences().map(|known| known.finding.path.as_str()))
+        .flat_map(|before| before.differences().map(|difference| difference.finding.path.as_str()))
         .collect();
     observed.any(|new| !known.contains(new.finding.path.as_str()))
 }
@@ -1369,7 +1371,8 @@ mod tests {
         for number in 0..5_000 {
             let published = engine.snapshot();
             assert!(apply(&mut engine, number));
-            let (before, after) = (&published.kinds[0].blocks, &engine.snapshot().kinds[0].blocks);
+            let changed = engine.snapshot();
+            let (before, after) = (&published.kinds[0].blocks, &changed.kinds[0].blocks);
             if before.blocks().len() < after.blocks().len() {
                 growths += 1;
                 let moved: HashSet<*const ClaimEntry> = after.entries().map(Arc::as_ptr).collect();
