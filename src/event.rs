@@ -1,4 +1,4 @@
-//! The inputs of the engine. They arrive in one queue and take effect in the order in which they are sent: rules before the
+//! The inputs of the engine. They arrive in one queue and take effect in the order in which they are sent: the config before the
 //! objects that are listed again because of them, a schema that is being read before the watch of its kind.
 
 use std::sync::Arc;
@@ -8,6 +8,21 @@ use crate::{
     rules::RuleSet,
     types::{Baseline, LiveObject, ShortText, Source, SyncHealth, WatchId, WatchPlan},
 };
+
+/// The config of the engine: what the settings and the rules of teams decide in it.
+#[derive(Clone, Debug, Default)]
+pub struct EngineConfig {
+    pub rules: Arc<RuleSet>,
+    /// The enabled sources.
+    pub sources: Vec<Source>,
+}
+
+impl EngineConfig {
+    /// Whether the engine does the same with both. Rules are compared by reference.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rules, &other.rules) && self.sources == other.sources
+    }
+}
 
 /// Every input of the engine.
 #[derive(Debug)]
@@ -35,10 +50,10 @@ pub enum Event {
     BaselineRemoved(Source, Arc<str>),
     /// The health of a source. `Up` follows the last baseline of its first list.
     SourceHealth(Source, SyncHealth),
-    /// The settings no longer enable this source.
+    /// The settings no longer enable this source: it has no health.
     SourceRemoved(Source),
-    /// Replaces the rules.
-    Rules(Arc<RuleSet>),
+    /// Replaces the config.
+    Config(Arc<EngineConfig>),
     /// Replaces the schemas of custom resources. Objects are not compared while the schema of their kind is being read.
     Schemas(Arc<ClusterSchemas>),
     /// Time has passed: grace periods, rules and locks may have expired.

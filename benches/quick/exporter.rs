@@ -7,7 +7,7 @@ use bytes::Bytes;
 use drift_exporter::{
     config::{ReloadStatus, RuntimeConfig, Settings},
     engine::{Engine, EngineMetrics, History, Snapshot, snapshot_channel},
-    event::Event,
+    event::{EngineConfig, Event},
     rules::RuleSet,
     server::{Auth, BlockingPool, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
     sources::terraform::decode,
@@ -73,11 +73,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// An engine without objects. For the source `terraform`, one state declares `declared` objects.
     pub(crate) fn new(source: Source, declared: usize) -> Self {
-        let (stream, sources) = (stream(), [source]);
+        let stream = stream();
         let plan = WatchPlan { watches: vec![stream.clone()], ..WatchPlan::default() };
         let metrics = EngineMetrics::register(&mut Registry::default());
-        let rules = Arc::new(RuleSet::built_in());
-        let mut engine = Engine::new(&plan, rules, &sources, History::default(), metrics, clock());
+        let config = EngineConfig { rules: Arc::new(RuleSet::built_in()), sources: vec![source] };
+        let mut engine = Engine::new(&plan, Arc::new(config), History::default(), metrics, clock());
         if source == Source::Terraform {
             engine.apply(Event::Baseline(Arc::new(baseline(declared))));
             engine.apply(Event::SourceHealth(source, SyncHealth::Up));

@@ -69,8 +69,8 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         events: event_sender.clone(),
     });
     let (planner, plans) = Planner::new(client.clone(), timing, &config.borrow().watch);
-    let (rules, plan) = (first.rules.clone(), plans.borrow().plan.clone());
-    let engine = Engine::new(&plan, rules, &first.sources, history, engine_metrics, clock.clone());
+    let (engine_config, plan) = (reconciler.engine_config().clone(), plans.borrow().plan.clone());
+    let engine = Engine::new(&plan, engine_config, history, engine_metrics, clock.clone());
     let (publisher, state) = engine::snapshot_channel(engine.snapshot());
     let exposed = Exposed {
         state,

@@ -15,7 +15,7 @@ use tracing::warn;
 use super::team_rules::{RuleCompiler, TeamConfig};
 use crate::{
     config::{RuntimeConfig, Settings},
-    event::Event,
+    event::{EngineConfig, Event},
     rules::RuleSet,
     sources::{KindRequirements, SourceDeclarations},
     types::{DecodeConfig, RedactionKey, RedactionPolicy, Source, WantedKind, WatchConfig},
@@ -33,8 +33,8 @@ pub(super) struct ConfigReconciler {
     inputs: ConfigInputs,
     /// The settings that were last reconciled.
     settings: Arc<Settings>,
-    /// The rules that the engine has.
-    rules: Arc<RuleSet>,
+    /// The config that the engine has.
+    engine_config: Arc<EngineConfig>,
     rule_compiler: RuleCompiler,
     /// When team rules may cause the next relist.
     next_team_relist: Instant,
@@ -50,7 +50,7 @@ pub(super) struct ConfigInputs {
     /// The objects that each source declares, once it has been read.
     pub(super) declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
     pub(super) redaction_key: RedactionKey,
-    /// Receives the rules.
+    /// Receives the config of the engine.
     pub(super) events: mpsc::Sender<Event>,
 }
 
@@ -63,13 +63,18 @@ impl ConfigReconciler {
         let watch = WatchConfig { kinds: wanted_kinds(&settings, &declared), decode };
         inputs.config.send_modify(|config| Arc::make_mut(config).watch = watch);
         Self {
-            rules: settings.rules.clone(),
+            engine_config: Arc::new(engine_config(&settings, settings.rules.clone())),
             rule_compiler: RuleCompiler::new(settings.rules.clone()),
             settings,
             inputs,
             next_team_relist: Instant::now(),
             relist_pending: false,
         }
+    }
+
+    /// The config with which the engine starts.
+    pub(super) fn engine_config(&self) -> &Arc<EngineConfig> {
+        &self.engine_config
     }
 
     pub(super) async fn run(mut self) {
@@ -95,11 +100,13 @@ impl ConfigReconciler {
         let declared =
             KindRequirements::from_declarations(redaction_key, declared.iter().map(|declared| &**declared));
         let (rules, problems) = self.rule_compiler.compile(&settings, &teams);
-        // Before the config: objects that are listed again because of the rules are rated by them.
-        if !Arc::ptr_eq(&self.rules, &rules) {
-            self.rules = rules.clone();
+        // Before the runtime config: objects that are listed again because of it are rated by these rules, and claims that their new
+        // versions end have the right cause.
+        let engine_config = engine_config(&settings, rules.clone());
+        if !self.engine_config.is_same(&engine_config) {
+            self.engine_config = Arc::new(engine_config);
             // Fails only if the engine has stopped, and then everything ends.
-            let _ = self.inputs.events.send(Event::Rules(rules.clone())).await;
+            let _ = self.inputs.events.send(Event::Config(self.engine_config.clone())).await;
         }
         let decode = self.extended_decode_config(&settings, &rules, &declared);
         let watch = WatchConfig { kinds: wanted_kinds(&settings, &declared), decode };
@@ -144,6 +151,10 @@ impl ConfigReconciler {
         }
         Arc::new(needed)
     }
+}
+
+fn engine_config(settings: &Settings, rules: Arc<RuleSet>) -> EngineConfig {
+    EngineConfig { rules, sources: settings.sources.clone() }
 }
 
 /// Waits until one of the values changes; an error if a sender is gone.
@@ -213,7 +224,7 @@ mod tests {
     };
 
     #[tokio::test(start_paused = true)]
-    async fn rules_are_queued_before_the_config_that_lists_objects_again() {
+    async fn engine_config_is_queued_before_the_config_that_lists_objects_again() {
         let (config, published) = watch::channel(Arc::new(RuntimeConfig::new(Settings::default())));
         let (events, mut queue) = mpsc::channel(1);
         let mut reconciler = ConfigReconciler::new(ConfigInputs {
@@ -233,7 +244,7 @@ mod tests {
         assert!(timeout(Duration::from_secs(60), reconcile.as_mut()).await.is_err(), "the queue is full");
         assert!(!reads_label() && matches!(queue.recv().await, Some(Event::Tick)));
         reconcile.await;
-        assert!(reads_label() && matches!(queue.try_recv(), Ok(Event::Rules(_))));
+        assert!(reads_label() && matches!(queue.try_recv(), Ok(Event::Config(_))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //! rules.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -12,9 +13,9 @@ use super::{CounterKey, EpisodeChange, autoscalers::AutoscalerIndex};
 use crate::{
     rules::{RatedObject, RuleSet},
     types::{
-        ClaimedObject, Difference, DriftKind, Episode, FieldPath, FieldValue, Finding, HashBaseline, Ignored,
-        Judgement, LastKnown, LiveObject, ObjectKey, ObservedState, OnsetSource, PathPattern,
-        ResolutionCause, Severity, Source, Verdict,
+        Advice, ClaimedObject, Difference, DriftKind, Episode, Expectation, FieldPath, FieldValue, Finding,
+        GroupKind, HashBaseline, Ignored, Judgement, LastKnown, LiveObject, ObjectKey, ObservedState,
+        OnsetSource, PathPattern, ResolutionCause, Severity, Source, Verdict,
     },
 };
 
@@ -44,6 +45,24 @@ impl ClaimEntry {
 pub(super) struct ClaimKey {
     pub(super) object: ObjectKey,
     pub(super) source: Source,
+}
+
+impl ClaimKey {
+    fn parts(&self) -> (GroupKind<&str>, &str, &str, Source) {
+        (self.object.kind.group_kind(), &self.object.namespace, &self.object.name, self.source)
+    }
+}
+
+impl PartialOrd for ClaimKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ClaimKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
 }
 
 /// The unit of all verdicts, series and transitions: one object and one source.
@@ -127,7 +146,7 @@ impl EpisodeCount {
 /// | drifted, missing, replaced; a difference counts | starts | continues |
 /// | drifted, missing, replaced; rules ignore every difference | | ends: `rule` |
 /// | in sync | | ends: `absorbed` if `baseline_moved`, else `reverted` |
-/// | no baseline: it was removed from the object | | ends: `deleted` |
+/// | no baseline: it was removed from the object | | ends: `rule` if `baseline_moved`: the settings name another annotation; else `deleted` |
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
 /// | untrusted | | ends: `rule` |
 ///
@@ -153,8 +172,9 @@ pub(super) fn step_episode(
         }
         Judgement::InSync if baseline_moved => (Verdict::InSync, ResolutionCause::Absorbed),
         Judgement::InSync => (Verdict::InSync, ResolutionCause::Reverted),
+        Judgement::NoBaseline if baseline_moved => (Verdict::NoBaseline, ResolutionCause::Rule),
         Judgement::NoBaseline => (Verdict::NoBaseline, ResolutionCause::Deleted),
-        Judgement::Untrusted(findings) => (rater.untrusted(findings), ResolutionCause::Rule),
+        Judgement::Untrusted(findings) => (rater.untrusted(findings, &before), ResolutionCause::Rule),
         // Rules may match by labels, which change even if the fields cannot be compared now.
         Judgement::InFlight => return rerate(Verdict::InFlight(before.into_last_known()), rater),
         Judgement::Unknown(reason) => {
@@ -187,8 +207,8 @@ fn episode_change(had_episode: bool, after: &Verdict, cause: ResolutionCause) ->
     }
 }
 
-/// Whether an object that differed and is in sync now did not change itself: its baseline did. `details` are those of the new
-/// judgement.
+/// Whether an object that differed did not change itself: its baseline did, or the settings that say where to read it. `details`
+/// are those of the new judgement.
 pub(super) fn only_baseline_moved(
     before: &ClaimEntry,
     details: Option<&ClaimDetails>,
@@ -200,8 +220,17 @@ pub(super) fn only_baseline_moved(
             new.compared_content == old.compared_content
                 || is_same_content_in_other_version(before, old, object)
         }
-        (_, _) => is_hash_moved(&before.claim, object),
+        (_, _) => {
+            before.object.live().is_some_and(|before| is_same_stored_object(before, object))
+                || is_hash_moved(&before.claim, object)
+        }
     }
+}
+
+/// Whether both are one version of an object, which may have been read under different settings.
+pub(super) fn is_same_stored_object(one: &LiveObject, other: &LiveObject) -> bool {
+    !other.resource_version.is_empty()
+        && (&one.uid, &one.resource_version) == (&other.uid, &other.resource_version)
 }
 
 /// Whether an object did not change since the last comparison, and was only read in another version of its
@@ -213,8 +242,7 @@ fn is_same_content_in_other_version(
 ) -> bool {
     let Some(before) = before.object.live() else { return false };
     compared.compared_content.is_some()
-        && !object.resource_version.is_empty()
-        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
+        && is_same_stored_object(before, object)
         && before.readable_document().map(|document| document.content) == compared.compared_content
 }
 
@@ -260,33 +288,44 @@ impl Rater<'_> {
     /// Rates findings. A known onset never moves later, whatever rules said about the difference in the
     /// meantime.
     fn rate(&self, kind: DriftKind, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
-        let mut differences = Vec::with_capacity(findings.len());
-        let known_onsets: HashMap<&str, (Timestamp, OnsetSource)> = previous
-            .differences()
-            .map(|known| (known.finding.path.as_str(), (known.onset, known.onset_source)))
-            .collect();
-        for finding in findings {
-            let path = finding.path.as_str();
-            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
-            let known = known_onsets.get(path).copied().or_else(observed);
-            let mut difference = self.rules.rate(&self.object, finding, self.now);
-            if let Some(known) = known.filter(|(onset, _)| *onset < difference.onset) {
-                (difference.onset, difference.onset_source) = known;
-            }
-            differences.push(difference);
-        }
-        self.split_ignored(kind, differences, previous_onset(previous)).into_verdict()
+        let previous_onset = previous_onset(previous);
+        let differences = self.rate_findings(findings, previous.differences());
+        self.split_ignored(kind, differences.collect(), previous_onset).into_verdict()
     }
 
-    /// Lists findings that never count: all of them are `info`, whatever the rules say.
-    fn untrusted(&self, findings: Vec<Finding>) -> Verdict {
-        let list = |finding| Difference {
+    /// Lists findings that never count: no rule applies to them.
+    fn untrusted(&self, findings: Vec<Finding>, previous: &Verdict) -> Verdict {
+        let listed = self.rate_findings(findings, previous.untrusted_differences().iter());
+        let unruled = |difference| Difference {
             severity: Severity::Info,
+            expectation: Expectation::Unexpected,
+            advice: Advice::AlertOnly,
             ignored_by: None,
             matched: Arc::default(),
-            ..self.rules.rate(&self.object, finding, self.now)
+            ..difference
         };
-        Verdict::Untrusted(findings.into_iter().map(list).collect())
+        Verdict::Untrusted(listed.map(unruled).collect())
+    }
+
+    /// Rates findings, with the onsets of the previous differences of the same fields.
+    fn rate_findings<'b>(
+        &self,
+        findings: Vec<Finding>,
+        previous: impl Iterator<Item = &'b Difference>,
+    ) -> impl Iterator<Item = Difference> {
+        let onsets: HashMap<&str, (Timestamp, OnsetSource)> = previous
+            .map(|difference| (difference.finding.path.as_str(), (difference.onset, difference.onset_source)))
+            .collect();
+        findings.into_iter().map(move |finding| {
+            let path = finding.path.as_str();
+            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
+            let earlier = onsets.get(path).copied().or_else(observed);
+            let mut difference = self.rules.rate(&self.object, finding, self.now);
+            if let Some(earlier) = earlier.filter(|(onset, _)| *onset < difference.onset) {
+                (difference.onset, difference.onset_source) = earlier;
+            }
+            difference
+        })
     }
 
     /// Rates the differences of a verdict again, including those of the last known one.

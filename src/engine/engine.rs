@@ -5,13 +5,13 @@
 //!
 //! # Where an episode starts and ends
 //!
-//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes in three
-//! functions; the third row calls the second:
+//! A claim has an episode as long as its verdict holds differences that count, [`Verdict::episode`]. That changes where the
+//! table says:
 //!
 //! | place | an episode starts | an episode ends with the cause |
 //! |---|---|---|
 //! | [`step_episode`], for each source that judges the object | a difference counts | `reverted`, `absorbed`, `rule` or `deleted`: its table says which |
-//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it, `rule` if a baseline was removed, no watch selects the object or the settings disable a source that stores its baseline on it |
+//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it, `rule` if a baseline was removed, no watch selects the object or the settings no longer read the baseline that is stored on it |
 //! | `Engine::drop_object`, for a kind that is no longer watched | | `rule`; `deleted` if the cluster no longer serves it |
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
@@ -38,7 +38,7 @@ use super::{
     active_rules::update_rule_matches,
     autoscalers::{AutoscalerIndex, scale_target},
     baselines::{BaselineId, Baselines},
-    claim::{ClaimKey, Rater, object_view, only_baseline_moved, rerate, step_episode},
+    claim::{ClaimKey, Rater, is_same_stored_object, object_view, only_baseline_moved, rerate, step_episode},
     history::ObservedOnsets,
     judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
@@ -48,13 +48,13 @@ use super::{
 };
 use crate::{
     diff::manifest::{ClusterSchemas, TypeMeta},
-    event::Event,
+    event::{EngineConfig, Event},
     rules::RuleSet,
     types::{
         AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
-        DeclaredObject, Episode, HashBaseline, Judgement, Kind, LastApplied, LastKnown, LiveObject,
-        ObjectKey, OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, SyncHealth, Verdict,
-        VerdictKind, WatchId, WatchPlan,
+        DeclaredObject, Episode, HashBaseline, Judgement, Kind, LastKnown, LiveObject, ObjectKey,
+        OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, SyncHealth, Verdict, VerdictKind,
+        WatchId, WatchPlan,
     },
 };
 
@@ -67,6 +67,7 @@ const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 pub struct Engine {
     clock: Clock,
     metrics: EngineMetrics,
+    config: Arc<EngineConfig>,
     /// The state as readers see it after the next publish.
     snapshot: Snapshot,
     /// The open watches of the plan. Events of other watches arrive too late, and are ignored.
@@ -90,7 +91,7 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug)]
 struct ReconcileContext {
     /// The cause for episodes of claims that end: their source no longer declares the object, or it was recreated. [`end_cause`]
-    /// overrides it where the settings disabled the source.
+    /// overrides it where the settings no longer read a baseline.
     default_end_cause: ResolutionCause,
     /// Whether the object is in the first list of its watch, so that its drift may be older than the watch.
     in_first_list: bool,
@@ -104,21 +105,20 @@ impl ReconcileContext {
 }
 
 impl Engine {
-    /// `sources` are the enabled sources.
     pub fn new(
         plan: &WatchPlan,
-        rules: Arc<RuleSet>,
-        sources: &[Source],
+        config: Arc<EngineConfig>,
         history: History,
         metrics: EngineMetrics,
         clock: Clock,
     ) -> Self {
+        let sources = &config.sources;
         let with_baselines = sources.iter().filter(|source| !source.is_on_object());
         let observed_onsets = history.observed_onsets();
         let snapshot = Snapshot {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
-            rules: Arc::new(ActiveRules::new(rules)),
+            rules: Arc::new(ActiveRules::new(config.rules.clone())),
             sources: Arc::new(with_baselines.map(|source| (*source, SyncHealth::Starting)).collect()),
             ..Snapshot::default()
         };
@@ -127,6 +127,7 @@ impl Engine {
         let mut engine = Self {
             clock,
             metrics,
+            config,
             snapshot,
             watches: BTreeMap::new(),
             episode_counts: HashMap::new(),
@@ -174,7 +175,7 @@ impl Engine {
             Event::BaselineRemoved(source, name) => self.remove_baseline(&BaselineId { source, name }, now),
             Event::SourceHealth(source, health) => self.set_source_health(source, health),
             Event::SourceRemoved(source) => self.remove_source(source),
-            Event::Rules(rules) => self.apply_rules(rules, now),
+            Event::Config(config) => self.apply_config(&config, now),
             Event::Schemas(schemas) => self.apply_schemas(schemas, now),
             Event::Tick => {
                 let rules = self.expire_rules(now);
@@ -197,7 +198,7 @@ impl Engine {
 
         // Diff the object for each source. The declarations of one source are merged into one judgement.
         if let Presence::Exists(object) = presence {
-            self.observe_annotations(object);
+            self.corroborate(object);
         }
         let corroborations = &self.snapshot.history.corroborations;
         let judgements =
@@ -214,13 +215,14 @@ impl Engine {
         let is_new = before.is_empty() && object.live().is_some() && !context.in_first_list;
         let mut after = Vec::with_capacity(judgements.len());
         for SourceJudgement { source, judgement, details } in judgements {
-            let known = before.iter().find(|entry| entry.claim.source == source);
+            let previous = before.iter().find(|entry| entry.claim.source == source);
             // A recreated object carries a new baseline, so the claim on its predecessor ends here.
-            let recreated = known.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
+            let recreated =
+                previous.filter(|entry| source.is_on_object() && entry.object.uid() != object.uid());
             if let Some(entry) = recreated {
                 self.end_claim(entry, context.default_end_cause, now);
             }
-            let previous = known.filter(|_| recreated.is_none()).map(|entry| &**entry);
+            let previous = previous.filter(|_| recreated.is_none()).map(|entry| &**entry);
             let previous_claim = previous.map(|entry| &entry.claim);
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
@@ -258,7 +260,7 @@ impl Engine {
         // A claim that its source no longer makes ends, and its episode.
         for entry in &before {
             if !after.iter().any(|updated| updated.claim.source == entry.claim.source) {
-                self.end_claim(entry, end_cause(entry.claim.source, presence, context), now);
+                self.end_claim(entry, end_cause(entry, presence, &self.config.sources, context), now);
             }
         }
 
@@ -333,9 +335,9 @@ impl Engine {
         let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
         let is_move = from != to && before.is_some() && after.is_some() && !is_first_sync && !is_apply;
         // Only the history file records an observed onset.
-        let known = before.map(|entry| &entry.claim.verdict);
-        let is_new_onset =
-            self.snapshot.history.is_persistent() && new.is_some_and(|new| has_new_onset(new, known));
+        let verdict_before = before.map(|entry| &entry.claim.verdict);
+        let is_new_onset = self.snapshot.history.is_persistent()
+            && new.is_some_and(|new| has_new_onset(new, verdict_before));
         if change != EpisodeChange::Unchanged || is_move || is_new_onset {
             self.snapshot.history.push(Transition {
                 sequence: 0,
@@ -396,7 +398,7 @@ impl Engine {
         self.match_baselines(self.baselines.undecided(), now);
     }
 
-    /// One that does not exist keeps the labels that were last read, or else has the declared ones.
+    /// Returns the live object. An object that does not exist keeps its last read labels, or has the declared ones.
     fn claimed_object(
         &self,
         key: &ObjectKey,
@@ -468,14 +470,14 @@ impl Engine {
     }
 
     /// Records which Helm release the annotations of an object name, if that release declares the object outside its namespace.
-    fn observe_annotations(&mut self, object: &LiveObject) {
+    fn corroborate(&mut self, object: &LiveObject) {
         let (Some(named), key) = (&object.helm_release, &object.key) else { return };
         if *named.namespace != *key.namespace && self.baselines.is_declared_by_release(named, key) {
             self.snapshot.history.corroborations.add(named, key);
         }
     }
 
-    /// Handles the deletion of an object. Claims of sources that still declare it remain, unless no synced watch would show it.
+    /// Handles the deletion of an object. Claims remain if their source still declares the object and a synced watch covers it.
     fn delete_object(&mut self, key: &ObjectKey, context: ReconcileContext) -> bool {
         // A watch that selects objects on our side reports the deletion of each unselected object: that must
         // be cheap.
@@ -668,7 +670,7 @@ impl Engine {
     fn apply_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
         self.report_baseline_problems(baseline);
         let mut affected = self.baselines.upsert(baseline, now);
-        self.forget_corroborations(baseline, &affected);
+        self.drop_corroborations(baseline, &affected);
         // A cached object may prove that the baseline is of this cluster.
         let live: Vec<Arc<LiveObject>> =
             affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
@@ -683,7 +685,7 @@ impl Engine {
         let removed = self.baselines.get(id).map(|state| state.baseline.clone());
         let affected = self.baselines.remove(id);
         if let Some(removed) = removed {
-            self.forget_corroborations(&removed, &affected);
+            self.drop_corroborations(&removed, &affected);
         }
         self.reconcile_all(affected, ReconcileContext::new(ResolutionCause::Rule, now));
         self.publish_baselines();
@@ -691,7 +693,7 @@ impl Engine {
     }
 
     /// Removes the corroborations of objects that a release no longer declares.
-    fn forget_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
+    fn drop_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
         let Some(release) = baseline.authority.release() else { return };
         let id = BaselineId::of(baseline);
         for key in affected.iter().filter(|key| !self.baselines.is_declared_by(&id, key)) {
@@ -841,17 +843,26 @@ impl Engine {
         self.snapshot.sequence += 1;
     }
 
-    // Rules, schemas, autoscalers and time.
+    // Config, schemas, autoscalers and time.
 
-    /// Replaces the rules, and rerates all differences, unless the rules are the same.
-    fn apply_rules(&mut self, rules: Arc<RuleSet>, now: Timestamp) -> bool {
-        if Arc::ptr_eq(self.snapshot.rules.set(), &rules) {
-            return false;
+    /// Replaces the config. Exposes the counters of newly enabled sources, and rerates all differences if the rules differ.
+    fn apply_config(&mut self, config: &Arc<EngineConfig>, now: Timestamp) -> bool {
+        let before = mem::replace(&mut self.config, config.clone());
+        let is_new = |source: &&Source| !before.sources.contains(source);
+        let mut changed = false;
+        for source in config.sources.iter().filter(is_new) {
+            self.metrics.init_object_source(*source);
+            Arc::make_mut(&mut self.snapshot.counters).init_source(*source);
+            self.snapshot.sequence += 1;
+            changed = true;
         }
-        self.snapshot.rules = Arc::new(ActiveRules::new(rules));
-        self.rerate_all(now);
-        self.rules_checked_at = now;
-        true
+        if !Arc::ptr_eq(self.snapshot.rules.set(), &config.rules) {
+            self.snapshot.rules = Arc::new(ActiveRules::new(config.rules.clone()));
+            self.rerate_all(now);
+            self.rules_checked_at = now;
+            changed = true;
+        }
+        changed
     }
 
     /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
@@ -865,9 +876,10 @@ impl Engine {
             // The objects of a kind are of a few versions, which they share.
             let mut versions: Vec<(&Arc<Kind>, bool)> = Vec::new();
             for key in state.blocks.entries().map(|entry| entry.key()) {
-                let known = versions.iter().find(|(kind, _)| *kind == &key.kind);
-                let is_affected = known.map_or_else(|| is_changed(&key.kind), |(_, is_changed)| *is_changed);
-                if known.is_none() {
+                let version = versions.iter().find(|(kind, _)| *kind == &key.kind);
+                let is_affected =
+                    version.map_or_else(|| is_changed(&key.kind), |(_, is_changed)| *is_changed);
+                if version.is_none() {
                     versions.push((&key.kind, is_affected));
                 }
                 if is_affected && keys.last() != Some(key) {
@@ -1011,18 +1023,26 @@ fn is_start_observed(previous: Option<&Claim>, is_new_object: bool) -> bool {
     }
 }
 
-/// Why a source judges an object no longer. A live object says whether the settings still enable a source that stores its baseline
-/// there.
-fn end_cause(source: Source, presence: &Presence, context: ReconcileContext) -> ResolutionCause {
+/// Why a source no longer judges an object. `enabled` are the sources that the settings enable.
+fn end_cause(
+    entry: &ClaimEntry,
+    presence: &Presence,
+    enabled: &[Source],
+    context: ReconcileContext,
+) -> ResolutionCause {
+    let source = entry.claim.source;
     let Presence::Exists(object) = presence else { return context.default_end_cause };
-    let is_read = match source {
-        Source::Annotation => object.hash_baseline != HashBaseline::NotRequested,
-        Source::LastApplied => object.applied != LastApplied::NotRequested,
-        // An object that the source reads has a status, if only an empty one.
-        Source::StatusHash => object.controller_status().is_some(),
-        Source::Terraform | Source::Helm | Source::Manifest | Source::Unclaimed => true,
+    let is_unread = match source {
+        // The settings no longer list its kind: an object that the source reads has a status, if only an empty one.
+        Source::StatusHash => true,
+        // The settings name another annotation, or none.
+        Source::Annotation | Source::LastApplied => {
+            !enabled.contains(&source)
+                || entry.object.live().is_some_and(|before| is_same_stored_object(before, object))
+        }
+        Source::Terraform | Source::Helm | Source::Manifest | Source::Unclaimed => false,
     };
-    if is_read { context.default_end_cause } else { ResolutionCause::Rule }
+    if is_unread { ResolutionCause::Rule } else { context.default_end_cause }
 }
 
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
@@ -1039,7 +1059,7 @@ fn has_new_onset(episode: &Episode, before: Option<&Verdict>) -> bool {
     }
     let known: HashSet<&str> = before
         .into_iter()
-        .flat_map(|before| before.differences().map(|known| known.finding.path.as_str()))
+        .flat_map(|before| before.differences().map(|difference| difference.finding.path.as_str()))
         .collect();
     observed.any(|new| !known.contains(new.finding.path.as_str()))
 }
@@ -1050,21 +1070,24 @@ fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
+    use std::{
+        collections::HashSet,
+        sync::{
+            Arc,
+            atomic::{AtomicI64, Ordering},
+        },
     };
 
     use jiff::Timestamp;
     use prometheus_client::registry::Registry;
 
     use crate::{
-        engine::{Engine, EngineMetrics, History},
-        event::Event,
+        engine::{ClaimEntry, Engine, EngineMetrics, EpisodeChange, History},
+        event::{EngineConfig, Event},
         types::{
             Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
-            HashMismatch, Kind, LiveObject, ObjectKey, Source, SyncHealth, Watch, WatchIds, WatchPlan,
-            WatchSpec,
+            HashMismatch, Kind, LiveObject, ObjectKey, ResolutionCause, Source, SyncHealth, Watch, WatchIds,
+            WatchPlan, WatchSpec,
         },
     };
 
@@ -1096,10 +1119,14 @@ mod tests {
         }))
     }
 
+    fn with_hashes() -> Arc<EngineConfig> {
+        Arc::new(EngineConfig { sources: vec![Source::Annotation], ..EngineConfig::default() })
+    }
+
     fn engine(plan: &WatchPlan) -> Engine {
         let metrics = EngineMetrics::register(&mut Registry::default());
         let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
-        Engine::new(plan, Arc::default(), &[Source::Annotation], History::default(), metrics, clock)
+        Engine::new(plan, with_hashes(), History::default(), metrics, clock)
     }
 
     #[test]
@@ -1115,6 +1142,31 @@ mod tests {
             assert_eq!(*snapshot.kinds[0].blocks.object("shop", "web").unwrap(), listed);
         }
         assert_eq!(engine.snapshot().kinds[0].blocks.get("shop", "web")[0].claim.source, Source::Unclaimed);
+    }
+
+    #[test]
+    fn claim_of_a_disabled_source_ends_with_the_cause_rule() {
+        let watch = services();
+        for (enabled, cause) in [(true, ResolutionCause::Deleted), (false, ResolutionCause::Rule)] {
+            let mut engine = engine(&plan_of(&watch));
+            let drifted = LiveObject { hash_baseline: mismatch(), ..LiveObject::clone(&object(&watch)) };
+            engine.apply(Event::Applied(watch.id, Arc::new(drifted)));
+            if !enabled {
+                let rules = engine.snapshot().rules.set().clone();
+                let config = Arc::new(EngineConfig { rules, sources: Vec::new() });
+                assert!(!engine.apply(Event::Config(config)), "the claims remain until the next list");
+            }
+            // Whatever the decoder says about an object without the annotation.
+            let without = LiveObject {
+                hash_baseline: HashBaseline::NotRequested,
+                resource_version: "2".into(),
+                ..LiveObject::clone(&object(&watch))
+            };
+            engine.apply(Event::Applied(watch.id, Arc::new(without)));
+            let history = engine.snapshot().history;
+            let last = history.newest_first().find_map(|transition| transition.episode.as_ref()).unwrap();
+            assert_eq!(last.change, EpisodeChange::Ended(cause), "{enabled}");
+        }
     }
 
     #[test]
@@ -1151,8 +1203,7 @@ mod tests {
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let metrics = EngineMetrics::register(&mut Registry::default());
-        let (plan, rules) = (plan_of(&watch), Arc::default());
-        let mut engine = Engine::new(&plan, rules, &[Source::Annotation], History::default(), metrics, clock);
+        let mut engine = Engine::new(&plan_of(&watch), with_hashes(), History::default(), metrics, clock);
         for version in 0..10 {
             second.store(version * 3_600, Ordering::Relaxed);
             let uid = format!("uid-{version}").into();
@@ -1292,5 +1343,64 @@ mod tests {
         assert!(engine.apply(Event::Applied(watch.id, object(0, "5", HashBaseline::Match(declared)))));
         let copied = engine.snapshot().history.copied_since(&published.history);
         assert!((1..=100).contains(&copied), "{copied} transitions were copied");
+
+        // In a full history, a transition evicts others.
+        for round in 0..12_000 {
+            let digest = if round % 2 == 0 { mismatch() } else { HashBaseline::Match(declared) };
+            let published = engine.snapshot().history;
+            engine.apply(Event::Applied(watch.id, object(round / 2 % 90, &format!("6{round}"), digest)));
+            // Comparing all chunks takes longer than the events.
+            if round > 11_000 {
+                let copied = engine.snapshot().history.copied_since(&published);
+                assert!((1..=1_500).contains(&copied), "{copied} of 10000 transitions were copied");
+            }
+        }
+        let history = engine.snapshot().history;
+        assert!(!history.reaches_back_to(1) && history.newest_first().count() > 9_000);
+    }
+
+    #[test]
+    fn more_claims_than_blocks_have_room_for_move_by_pointer() {
+        let watch = services();
+        let mut engine = engine(&plan_of(&watch));
+        let apply = |engine: &mut Engine, number: usize| {
+            let key = ObjectKey::new(watch.spec.kind.clone(), "shop", &format!("web-{number}"));
+            let named = LiveObject { key, ..LiveObject::clone(&object(&watch)) };
+            engine.apply(Event::Applied(watch.id, Arc::new(named)))
+        };
+        let mut growths = 0;
+        for number in 0..5_000 {
+            let published = engine.snapshot();
+            assert!(apply(&mut engine, number));
+            let changed = engine.snapshot();
+            let (before, after) = (&published.kinds[0].blocks, &changed.kinds[0].blocks);
+            if before.blocks().len() < after.blocks().len() {
+                growths += 1;
+                let moved: HashSet<*const ClaimEntry> = after.entries().map(Arc::as_ptr).collect();
+                let shared = before.entries().filter(|entry| moved.contains(&Arc::as_ptr(entry)));
+                assert_eq!(shared.count(), number, "no claim is copied");
+            }
+        }
+        assert_eq!(growths, 5, "1, 2, 4, 8 and 16 blocks");
+    }
+
+    #[test]
+    fn watches_of_a_kind_are_copied_if_one_changes() {
+        let [services, deployments] =
+            [Kind::service(), Kind::deployment()].map(|kind| WatchSpec::all(Arc::new(kind)));
+        let watches = WatchIds::default().assign([services, deployments].map(Arc::new));
+        let mut engine = engine(&WatchPlan { watches: watches.clone(), ..WatchPlan::default() });
+        let published = engine.snapshot();
+        assert!(engine.apply(Event::WatchHealth(watches[0].id, SyncHealth::Up)));
+        let changed = engine.snapshot();
+        let shared: Vec<bool> = changed
+            .kinds
+            .iter()
+            .zip(&published.kinds)
+            .map(|(new, old)| Arc::ptr_eq(&new.watches, &old.watches))
+            .collect();
+        assert_eq!(shared, [true, false], "Deployment, Service");
+        assert!(!engine.apply(Event::WatchHealth(watches[0].id, SyncHealth::Up)));
+        assert!(Arc::ptr_eq(&engine.snapshot().kinds[1].watches, &changed.kinds[1].watches));
     }
 }

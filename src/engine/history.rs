@@ -8,10 +8,10 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{claim::ClaimKey, trust::Corroborations};
+use super::{claim::ClaimKey, shared_map::SharedMap, trust::Corroborations};
 use crate::types::{
-    Actor, Difference, Episode, FieldClass, Kind, ObjectKey, OnsetSource, ResolutionCause, Severity, Source,
-    UnknownReason, VerdictKind,
+    Actor, Difference, Episode, FieldClass, Kind, ObjectKey, OnsetSource, ResolutionCause, Severity,
+    ShortText, Source, UnknownReason, VerdictKind,
 };
 
 /// A claim that moved from one verdict to another. One line of the history file is its JSON form, which other
@@ -82,20 +82,24 @@ impl EpisodeSummary {
         let observed = observed.filter(|difference| difference.onset_source != OnsetSource::FieldManager);
         let path = |difference: &Difference| difference.finding.path.as_str().into();
         Self {
-            observed: limited(observed).map(|known| (path(known), known.onset)).collect(),
+            observed: within_path_limits(observed)
+                .map(|difference| (path(difference), difference.onset))
+                .collect(),
             change,
             onset: episode.onset,
             severity: worst.severity,
             actor: worst.actor,
             manager: worst.manager.map(Into::into),
             field: worst.field,
-            paths: limited(episode.differences.iter()).map(path).collect(),
+            paths: within_path_limits(episode.differences.iter()).map(path).collect(),
         }
     }
 }
 
 /// The first differences, as far as a transition has room for their paths.
-fn limited<'a>(differences: impl Iterator<Item = &'a Difference>) -> impl Iterator<Item = &'a Difference> {
+fn within_path_limits<'a>(
+    differences: impl Iterator<Item = &'a Difference>,
+) -> impl Iterator<Item = &'a Difference> {
     let mut room = MAX_PATH_BYTES;
     let fits = move |difference: &&Difference| {
         let rest = room.checked_sub(difference.finding.path.as_str().len());
@@ -179,7 +183,9 @@ pub(super) mod flat_key {
 pub struct History {
     chunks: VecDeque<Arc<Vec<Arc<Transition>>>>,
     /// Evicted transitions whose episodes had observed onsets and were open then: a restart needs the onsets.
-    evicted_open: Arc<HashMap<ClaimKey, Arc<Transition>>>,
+    evicted_open: SharedMap<ClaimKey, Arc<Transition>>,
+    /// The number of transitions in each namespace.
+    namespaces: SharedMap<ShortText, usize>,
     /// No transition after this sequence number was evicted.
     complete_after: u64,
     last: u64,
@@ -191,8 +197,10 @@ pub struct History {
 
 /// The most transitions that are kept, except those of open episodes.
 const CAPACITY: usize = 10_000;
-/// So many are evicted at once.
+/// The most transitions in a chunk, and the most that are evicted at once.
 const CHUNK: usize = 100;
+/// The most chunks from which transitions are evicted at once.
+const EVICTED_CHUNKS: usize = 4;
 
 impl History {
     /// Continues an earlier history, including its sequence numbers. The next run continues this one.
@@ -223,7 +231,7 @@ impl History {
     /// The observed onsets of all episodes that have not ended.
     pub(super) fn observed_onsets(&self) -> HashMap<ClaimKey, ObservedOnsets> {
         let mut open = HashMap::new();
-        for transition in self.evicted_open.values().chain(self.after(0)) {
+        for transition in self.before_and_after_eviction() {
             let claim = ClaimKey { object: transition.key.clone(), source: transition.source };
             match transition.open_observed_onsets() {
                 Some(onsets) => {
@@ -238,9 +246,15 @@ impl History {
 
     /// The transitions that a restart needs, oldest first.
     pub fn to_restore(&self) -> impl Iterator<Item = &Transition> {
-        let all = self.evicted_open.values().chain(self.after(0));
-        let all: BTreeMap<u64, &Transition> = all.map(|known| (known.sequence, &**known)).collect();
+        let all = self.before_and_after_eviction();
+        let all: BTreeMap<u64, &Transition> =
+            all.map(|transition| (transition.sequence, &**transition)).collect();
         all.into_values()
+    }
+
+    /// The evicted transitions that a restart needs, and then all others.
+    fn before_and_after_eviction(&self) -> impl Iterator<Item = &Arc<Transition>> {
+        self.evicted_open.iter().map(|(_, transition)| transition).chain(self.after(0))
     }
 
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Transition>> {
@@ -249,13 +263,12 @@ impl History {
 
     /// The transitions after this sequence number, oldest first.
     pub fn after(&self, sequence: u64) -> impl Iterator<Item = &Arc<Transition>> {
-        self.chunks
-            .iter()
-            .flat_map(move |chunk| &chunk[chunk.partition_point(|known| known.sequence <= sequence)..])
+        self.chunks.iter().flat_map(move |chunk| {
+            &chunk[chunk.partition_point(|transition| transition.sequence <= sequence)..]
+        })
     }
 
-    /// Whether all transitions after this sequence number are still in the ring. False for numbers of another
-    /// history.
+    /// Whether no transition after this sequence number was evicted. False for numbers of another history.
     pub fn reaches_back_to(&self, sequence: u64) -> bool {
         (self.complete_after..=self.last).contains(&sequence)
     }
@@ -268,7 +281,8 @@ impl History {
         };
         let chunks = self.chunks.iter().map(filter).filter(|chunk| !chunk.is_empty());
         let chunks = chunks.collect();
-        Self { chunks, evicted_open: Arc::default(), corroborations: Corroborations::default(), ..*self }
+        let (last, complete_after, is_persistent) = (self.last, self.complete_after, self.is_persistent);
+        Self { chunks, complete_after, last, is_persistent, ..Self::default() }
     }
 
     /// Appends a transition with the next sequence number.
@@ -280,44 +294,71 @@ impl History {
     /// How many transitions are in chunks that the other history does not share.
     #[cfg(test)]
     pub(super) fn copied_since(&self, before: &Self) -> usize {
+        let maps = self.evicted_open.copied_since(&before.evicted_open)
+            + self.namespaces.copied_since(&before.namespaces);
         let is_shared =
             |chunk: &&Arc<Vec<Arc<Transition>>>| before.chunks.iter().any(|old| Arc::ptr_eq(old, chunk));
-        self.chunks.iter().filter(|chunk| !is_shared(chunk)).map(|chunk| chunk.len()).sum()
+        maps + self.chunks.iter().filter(|chunk| !is_shared(chunk)).map(|chunk| chunk.len()).sum::<usize>()
     }
 
     fn append(&mut self, transition: Arc<Transition>) {
+        let namespace = transition.key.namespace.clone();
         match self.chunks.back_mut() {
             Some(chunk) if chunk.len() < CHUNK => Arc::make_mut(chunk).push(transition),
             Some(_) | None => self.chunks.push_back(Arc::new(vec![transition])),
         }
-        // Only the last chunk is not full.
-        if self.chunks.len() > CAPACITY / CHUNK {
+        *self.namespaces.get_or_default(&namespace) += 1;
+        if self.chunks.iter().map(|chunk| chunk.len()).sum::<usize>() > CAPACITY {
             self.evict();
         }
     }
 
-    /// Drops the oldest [`CHUNK`] transitions of the namespace that has most of them.
+    /// Drops the oldest transitions of the namespace that has most of them: at most [`CHUNK`], from at most [`EVICTED_CHUNKS`] chunks.
+    /// The other chunks stay shared with snapshots.
     fn evict(&mut self) {
-        let mut counts: HashMap<&str, usize> = HashMap::new();
-        self.after(0).for_each(|known| *counts.entry(&known.key.namespace).or_default() += 1);
-        let largest = counts.into_iter().max_by_key(|(namespace, count)| (*count, *namespace));
+        let largest = self.namespaces.iter().max_by_key(|(namespace, count)| (**count, *namespace));
         // If no namespace has so many, the oldest of all are dropped.
-        let namespace = largest.filter(|(_, count)| *count >= CHUNK).map(|(namespace, _)| namespace);
-        let is_of_largest =
-            |known: &Transition| namespace.is_none_or(|namespace| known.key.namespace == *namespace);
-        let (mut kept, mut evicted) = (Vec::with_capacity(CAPACITY), Vec::with_capacity(CHUNK));
-        for known in self.after(0) {
-            let is_evicted = evicted.len() < CHUNK && is_of_largest(known);
-            if is_evicted { &mut evicted } else { &mut kept }.push(known.clone());
+        let namespace = largest.filter(|(_, count)| **count >= CHUNK).map(|(namespace, _)| namespace.clone());
+        let is_of_largest = |transition: &Arc<Transition>| {
+            namespace.as_ref().is_none_or(|namespace| transition.key.namespace == *namespace)
+        };
+        let mut evicted = Vec::with_capacity(CHUNK);
+        let affected = self.chunks.iter_mut().filter(|chunk| chunk.iter().any(is_of_largest));
+        for chunk in affected.take(EVICTED_CHUNKS) {
+            let mut remaining = Vec::with_capacity(chunk.len());
+            for transition in chunk.iter() {
+                let is_evicted = evicted.len() < CHUNK && is_of_largest(transition);
+                if is_evicted { &mut evicted } else { &mut remaining }.push(transition.clone());
+            }
+            if remaining.len() < chunk.len() {
+                *chunk = Arc::new(remaining);
+            }
         }
-        self.chunks = kept.chunks(CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect();
+        self.merge_small_chunks();
         for transition in evicted {
+            let namespace = &transition.key.namespace;
+            match self.namespaces.get(namespace) {
+                Some(count) if *count > 1 => *self.namespaces.get_or_default(namespace) -= 1,
+                Some(_) | None => self.namespaces.remove(namespace),
+            }
             self.complete_after = transition.sequence.max(self.complete_after);
             let claim = ClaimKey { object: transition.key.clone(), source: transition.source };
             if transition.open_observed_onsets().is_some() {
-                Arc::make_mut(&mut self.evicted_open).insert(claim, transition);
-            } else if self.evicted_open.contains_key(&claim) {
-                Arc::make_mut(&mut self.evicted_open).remove(&claim);
+                self.evicted_open.insert(claim, transition);
+            } else {
+                self.evicted_open.remove(&claim);
+            }
+        }
+    }
+
+    /// Joins neighbours that fit into one chunk, so that a snapshot copies few pointers to chunks.
+    fn merge_small_chunks(&mut self) {
+        let mut at = 1;
+        while at < self.chunks.len() {
+            if self.chunks[at - 1].len() + self.chunks[at].len() > CHUNK {
+                at += 1;
+            } else if let Some(next) = self.chunks.remove(at) {
+                Arc::make_mut(&mut self.chunks[at - 1]).extend(next.iter().cloned());
             }
         }
     }
@@ -328,8 +369,8 @@ mod tests {
     use jiff::Timestamp;
 
     use super::{
-        CAPACITY, CHUNK, Difference, EpisodeChange, EpisodeSummary, History, MAX_PATH_BYTES, MAX_PATHS,
-        Transition, limited,
+        CAPACITY, CHUNK, Difference, EVICTED_CHUNKS, EpisodeChange, EpisodeSummary, History, MAX_PATH_BYTES,
+        MAX_PATHS, Transition, within_path_limits,
     };
     use crate::{
         rules::{RatedObject, RuleSet},
@@ -360,7 +401,7 @@ mod tests {
         let pushed = CAPACITY as u64 + 1;
         (0..pushed).for_each(|_| full.push(transition(0)));
         let oldest = full.after(0).next().unwrap().sequence;
-        assert!(oldest > 1, "the ring dropped the oldest");
+        assert!(oldest > 1, "the oldest were evicted");
         assert!(!full.reaches_back_to(0) && !full.reaches_back_to(oldest - 2));
         assert!(full.reaches_back_to(oldest - 1) && full.reaches_back_to(pushed));
         assert!(!full.reaches_back_to(pushed + 1) && !full.reaches_back_to(u64::MAX));
@@ -393,7 +434,30 @@ mod tests {
         assert!((CAPACITY - CHUNK..=CAPACITY).contains(&history.newest_first().count()));
         assert_eq!(&*history.after(0).next().unwrap().key.namespace, "quiet");
         assert!(!history.reaches_back_to(1) && history.reaches_back_to(history.last_sequence()));
-        assert!(history.after(0).is_sorted_by_key(|known| known.sequence));
+        assert!(history.after(0).is_sorted_by_key(|transition| transition.sequence));
+    }
+
+    #[test]
+    fn eviction_rebuilds_few_chunks_and_leaves_no_small_ones() {
+        for namespaces in [1, 2, 60, 90, 300] {
+            let mut history = History::default();
+            for number in 0..2 * CAPACITY {
+                let transition =
+                    of_namespace(&format!("team-{}", number % namespaces), EpisodeChange::Started);
+                if number % 7 > 0 || number < CAPACITY {
+                    history.push(transition);
+                    continue;
+                }
+                let published = history.clone();
+                history.push(transition);
+                let copied = history.copied_since(&published);
+                assert!(copied <= 2 * (EVICTED_CHUNKS + 2) * CHUNK, "{namespaces}: {copied} were copied");
+            }
+            assert!((CAPACITY - CHUNK..=CAPACITY).contains(&history.newest_first().count()));
+            let chunks = history.chunks.len();
+            assert!(chunks <= 2 * CAPACITY / CHUNK + 1, "{namespaces}: {chunks} chunks");
+            assert!(history.after(0).is_sorted_by_key(|transition| transition.sequence));
+        }
     }
 
     #[test]
@@ -413,7 +477,7 @@ mod tests {
         history.push(of_namespace("shop", EpisodeChange::Ended(ResolutionCause::Reverted)));
         assert!(history.observed_onsets().is_empty());
         (0..CAPACITY).for_each(|number| history.push(other(number)));
-        assert!(history.evicted_open.is_empty());
+        assert_eq!(history.evicted_open.iter().count(), 0);
     }
 
     #[test]
@@ -427,7 +491,7 @@ mod tests {
         };
         let summary = |paths: Vec<String>| {
             let differences: Vec<Difference> = paths.iter().map(|path| rate(path)).collect();
-            limited(differences.iter()).count()
+            within_path_limits(differences.iter()).count()
         };
         assert_eq!(summary((0..1_000).map(|key| format!("data.k{key}")).collect()), MAX_PATHS);
         let long = "x".repeat(MAX_PATH_BYTES / 2 + 1);

@@ -114,7 +114,7 @@ pub(super) fn source_judgements(
     if let Presence::Exists(object) = presence {
         // An untrusted claim replaces no other claim.
         let is_unclaimed = |judgements: &[SourceJudgement]| {
-            judgements.iter().all(|known| matches!(known.judgement, Judgement::Untrusted(_)))
+            judgements.iter().all(|judged| matches!(judged.judgement, Judgement::Untrusted(_)))
         };
         judgements.extend(last_applied_judgement(object, judged.content.as_ref(), schemas));
         if let Some(record) = object.controller_status() {
@@ -367,17 +367,15 @@ fn judge_comparison(comparison: Comparison) -> Judgement {
 /// Untrusted declarations are not merged: see [`baseline_judgement`]. Within a row the first declaration wins.
 /// [`super::claim::step_episode`] has the table of where an episode starts and ends.
 fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
+    let first = judgements.iter().map(precedence).min()?;
     let mut drifted = MergedFindings::default();
-    let merged = judgements.into_iter().fold(None, |merged, next| match (merged, next) {
-        (Some(merged), next) if precedence(&merged) < precedence(&next) => Some(merged),
-        (_, Judgement::Drifted(findings)) => {
-            drifted.add(findings);
-            Some(Judgement::Drifted(Vec::new()))
+    for judgement in judgements.into_iter().filter(|judgement| precedence(judgement) == first) {
+        match judgement {
+            Judgement::Drifted(findings) => drifted.add(findings),
+            judgement => return Some(judgement),
         }
-        (Some(merged), next) if precedence(&merged) == precedence(&next) => Some(merged),
-        (_, next) => Some(next),
-    })?;
-    Some(if matches!(merged, Judgement::Drifted(_)) { Judgement::Drifted(drifted.finish()) } else { merged })
+    }
+    Some(Judgement::Drifted(drifted.finish()))
 }
 
 /// The row of a judgement in the table of [`merge_judgements`].

@@ -72,3 +72,33 @@ impl FromIterator<Corroboration> for Corroborations {
         Self(Arc::new(corroborations.into_iter().collect()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Corroboration, Corroborations, HelmRelease, ObjectKey};
+    use crate::types::Kind;
+
+    #[test]
+    fn corroborations_are_copied_if_one_changes() {
+        let release = |name: &str| HelmRelease { namespace: "shop".into(), name: name.into() };
+        let key = ObjectKey::new(Kind::service(), "attic", "web");
+        let mut corroborations = Corroborations::default();
+        corroborations.add(&release("one"), &key);
+        let published = corroborations.clone();
+        corroborations.add(&release("one"), &key);
+        corroborations.remove(&release("two"), &key);
+        corroborations.retain(|_| true);
+        assert!(corroborations.is_same(&published), "nothing changed");
+        let change: [fn(&mut Corroborations, &HelmRelease, &ObjectKey); 3] = [
+            |all, _, key| all.add(&HelmRelease { namespace: "shop".into(), name: "two".into() }, key),
+            |all, one, key| all.remove(one, key),
+            |all, _, _| all.retain(|_| false),
+        ];
+        for change in change {
+            let mut changed = published.clone();
+            change(&mut changed, &release("one"), &key);
+            assert!(!changed.is_same(&published));
+        }
+        assert!(published.contains(&Corroboration { release: release("one"), key }), "readers keep theirs");
+    }
+}

@@ -383,16 +383,17 @@ fn sort_by_rank<'a, R: Ord>(
     ranked.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The Jobs that run Terraform, by the custom resource that they run for. Every run creates a Job with a new name, but the custom
-/// resource stays the same.
+/// The latest Jobs that run Terraform, sorted by the custom resource that they run for. Every run creates a Job with a new name, but
+/// the custom resource stays the same. A list looks up each of its objects, so this shares the Jobs and is built once.
 #[derive(Debug, Default)]
-pub(super) struct TerraformJobs<'a>(BTreeMap<NamespacedName<&'a str>, LatestJobs<'a>>);
+pub(super) struct TerraformJobs(Vec<LatestJobs>);
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LatestJobs<'a> {
-    pub(super) newest: TerraformJob<'a>,
-    /// The newest Job that has ended, and its outcome.
-    pub(super) ended: Option<(TerraformJob<'a>, &'a JobOutcome)>,
+/// The latest Jobs that run for one custom resource.
+#[derive(Debug)]
+pub(super) struct LatestJobs {
+    newest: Arc<LiveObject>,
+    /// The newest Job that has ended.
+    ended: Option<Arc<LiveObject>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -408,50 +409,75 @@ impl<'a> TerraformJob<'a> {
         Some(Self { key: &object.key, run })
     }
 
+    /// The custom resource that it runs for.
+    pub(super) fn resource(&self) -> NamespacedName<&'a str> {
+        NamespacedName { namespace: &self.key.namespace, name: &self.run.subject }
+    }
+
     /// Jobs that start at the same time are ordered by name, so that all replicas report the same one.
     fn order(&self) -> impl Ord + use<'a> {
         (self.run.start_time(), &self.key.name)
     }
 }
 
-impl<'a> TerraformJobs<'a> {
-    pub(super) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
-        let mut jobs = Self::default();
-        let kinds = snapshot.kinds.iter().filter(|state| state.kind.group_kind() == GroupKind::JOB);
-        for job in
-            kinds.flat_map(|state| state.blocks.objects()).filter_map(|object| TerraformJob::new(object))
-        {
-            jobs.add(job);
-        }
-        jobs
+impl LatestJobs {
+    fn resource(&self) -> Option<NamespacedName<&str>> {
+        Some(self.newest()?.resource())
     }
 
-    /// Every custom resource that has a Job, and its newest Jobs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&NamespacedName<&'a str>, &LatestJobs<'a>)> {
+    pub(super) fn newest(&self) -> Option<TerraformJob<'_>> {
+        TerraformJob::new(&self.newest)
+    }
+
+    /// The outcome of the newest Job that has ended.
+    pub(super) fn outcome(&self) -> Option<&JobOutcome> {
+        TerraformJob::new(self.ended.as_ref()?)?.run.outcome.as_ref()
+    }
+}
+
+impl TerraformJobs {
+    /// The Jobs of one namespace, or of all.
+    pub(super) fn new(snapshot: &Snapshot, namespace: Option<&str>) -> Self {
+        let kinds = snapshot.kinds.iter().filter(|state| state.kind.group_kind() == GroupKind::JOB);
+        let objects = kinds.flat_map(|state| state.blocks.objects());
+        objects
+            .filter(|object| namespace.is_none_or(|namespace| *namespace == *object.key.namespace))
+            .collect()
+    }
+
+    /// The latest Jobs of every custom resource that has one.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LatestJobs> {
         self.0.iter()
     }
 
     /// The object itself if it is a Job, else the newest Job that runs for it.
-    pub(super) fn newest_for(&self, object: &'a LiveObject) -> Option<TerraformJob<'a>> {
-        let for_resource = || {
-            object
-                .controller_status()
-                .and_then(|_| self.0.get(&object.key.namespaced_name()))
-                .map(|latest| latest.newest)
-        };
-        TerraformJob::new(object).or_else(for_resource)
+    pub(super) fn newest_for<'a>(&'a self, object: &'a LiveObject) -> Option<TerraformJob<'a>> {
+        TerraformJob::new(object).or_else(|| {
+            object.controller_status()?;
+            let resource = Some(object.key.namespaced_name());
+            let at = self.0.binary_search_by_key(&resource, LatestJobs::resource).ok()?;
+            self.0[at].newest()
+        })
     }
+}
 
-    fn add(&mut self, job: TerraformJob<'a>) {
-        let ended = job.run.outcome.as_ref().map(|outcome| (job, outcome));
-        let subject = NamespacedName { namespace: &*job.key.namespace, name: &*job.run.subject };
-        let latest = self.0.entry(subject).or_insert(LatestJobs { newest: job, ended });
-        if latest.newest.order() < job.order() {
-            latest.newest = job;
-        }
-        if ended.is_some() && latest.ended.is_none_or(|(newest, _)| newest.order() < job.order()) {
-            latest.ended = ended;
-        }
+impl<'a> FromIterator<&'a Arc<LiveObject>> for TerraformJobs {
+    /// Skips objects that are not Jobs that run Terraform.
+    fn from_iter<I: IntoIterator<Item = &'a Arc<LiveObject>>>(objects: I) -> Self {
+        let objects = objects.into_iter();
+        let mut jobs: Vec<(TerraformJob<'_>, &Arc<LiveObject>)> =
+            objects.filter_map(|object| Some((TerraformJob::new(object)?, object))).collect();
+        jobs.sort_unstable_by(|(a, _), (b, _)| (a.resource(), a.order()).cmp(&(b.resource(), b.order())));
+        let of_resource = jobs.chunk_by(|(a, _), (b, _)| a.resource() == b.resource());
+        let latest = of_resource.filter_map(|jobs| {
+            let (_, newest) = jobs.last()?;
+            let ended = jobs.iter().rfind(|(job, _)| job.run.outcome.is_some());
+            Some(LatestJobs {
+                newest: Arc::clone(newest),
+                ended: ended.map(|(_, object)| Arc::clone(object)),
+            })
+        });
+        Self(latest.collect())
     }
 }
 

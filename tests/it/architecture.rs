@@ -300,27 +300,55 @@ fn handlers_read_the_snapshot_of_the_caller_and_only_auth_calls_the_cluster() {
     }
 }
 
-/// Each walk of ARCHITECTURE.md names `file.rs::function` in at most 15 steps, and all of them exist. From a watch line to a metrics
-/// line, which are two walks, and from a changed state to its differences a reader opens at most 30 files.
+/// The steps of each walk, by its title. A step may have several lines.
+fn walks(text: &str) -> BTreeMap<&str, Vec<String>> {
+    let sections = text.split("\n## ").filter_map(|section| section.strip_prefix("Walk: "));
+    let steps = |walk: &str| {
+        let mut steps: Vec<String> = Vec::new();
+        for line in walk.lines() {
+            if line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok()) {
+                steps.push(line.to_owned());
+            } else if let (Some(step), true) = (steps.last_mut(), line.starts_with("   ")) {
+                step.push_str(line);
+            }
+        }
+        steps
+    };
+    sections.map(|walk| (walk.lines().next().unwrap(), steps(walk))).collect()
+}
+
+/// The files and functions that a step names.
+fn named(step: &str) -> impl Iterator<Item = (&str, &str)> {
+    step.split('`').skip(1).step_by(2).filter_map(|span| span.split_once(".rs::"))
+}
+
+fn files_of<'a>(steps: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a str> {
+    steps.into_iter().flat_map(|step| named(step)).map(|(file, _)| file).collect()
+}
+
+/// The files from a watch line to a metrics line, and those from a changed state to one, which continues with steps of the other
+/// walks.
+fn files_to_a_metrics_line<'a>(text: &str, walks: &'a BTreeMap<&str, Vec<String>>) -> [BTreeSet<&'a str>; 2] {
+    let (edit, scrape, change) = (&walks["an edit"], &walks["a scrape"], &walks["a state change"]);
+    assert!(text.contains("Then steps 6 to 11 of an edit") && edit.len() == 11, "{edit:?}");
+    assert!(text.contains("Steps 1 to 8 of a scrape"));
+    assert!(scrape[7].contains("assemble"), "the step that writes the line");
+    [files_of(edit.iter().chain(&scrape[..8])), files_of(change.iter().chain(&edit[5..]).chain(&scrape[..8]))]
+}
+
+/// Each walk of ARCHITECTURE.md names `file.rs::function` in at most 15 steps, and all of them exist. From a watch line or a changed
+/// state to a metrics line, a reader opens at most 30 files.
 #[test]
 fn walks_name_functions_that_exist() {
     let text = architecture();
-    let walks: Vec<&str> = text.split("\n## ").filter(|section| section.starts_with("Walk: ")).collect();
-    assert_eq!(walks.len(), 3, "an edit, a scrape and a state change");
-    let mut files: BTreeMap<bool, BTreeSet<&str>> = BTreeMap::new();
-    for walk in walks {
-        let title = walk.lines().next().unwrap();
-        let steps: Vec<&str> = walk
-            .lines()
-            .filter(|line| line.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok()))
-            .collect();
+    let walks = walks(&text);
+    let titles: Vec<&str> = walks.keys().copied().collect();
+    assert_eq!(titles, ["a new kind", "a scrape", "a state change", "an edit"]);
+    for (title, steps) in &walks {
         assert!((3..=15).contains(&steps.len()), "{title}: {} steps", steps.len());
         for step in steps {
-            let named: Vec<(&str, &str)> =
-                step.split('`').skip(1).step_by(2).filter_map(|span| span.split_once(".rs::")).collect();
-            assert!(!named.is_empty(), "{title}: a step names no function: {step}");
-            for (file, function) in named {
-                files.entry(title == "Walk: a state change").or_default().insert(file);
+            assert!(named(step).next().is_some(), "{title}: a step names no function: {step}");
+            for (file, function) in named(step) {
                 let path = root().join("src").join(format!("{file}.rs"));
                 let code =
                     fs::read_to_string(&path).unwrap_or_else(|_| panic!("{title}: {file}.rs does not exist"));
@@ -334,7 +362,9 @@ fn walks_name_functions_that_exist() {
             }
         }
     }
-    assert!(files.values().all(|files| files.len() <= 30), "{files:?}");
+    for files in files_to_a_metrics_line(&text, &walks) {
+        assert!((15..=30).contains(&files.len()), "{} files: {files:?}", files.len());
+    }
 }
 
 /// Decoding parses an object only through `diff::JsonPart`, whose bytes a unit test of the decoder counts. One more call splits the
@@ -350,7 +380,8 @@ fn objects_are_parsed_in_one_place() {
 }
 
 /// The files of a walk make only the channels that `ARCHITECTURE.md` names; the others are made where the exporter is assembled: the
-/// event queue, the declared objects of a source, and the config.
+/// event queue, the declared objects of a source, and the config. So two channels lead from a watch line to a metrics line: the event
+/// queue and the snapshot. A rendering returns its page through the oneshot.
 #[test]
 fn changes_pass_through_the_channels_of_their_walk() {
     let text = architecture();
@@ -365,17 +396,15 @@ fn changes_pass_through_the_channels_of_their_walk() {
         });
         made.collect::<Vec<String>>()
     };
-    for (title, expected) in [
-        ("Walk: an edit", &["engine/run: watch::channel("][..]),
-        (
-            "Walk: a state change",
-            &["sources/metadata_watch: mpsc::channel(", "watch/planner: watch::channel("],
-        ),
+    let walks = walks(&text);
+    let [edit, change] = files_to_a_metrics_line(&text, &walks);
+    let [snapshot, page] = ["engine/run: watch::channel(", "server/blocking: oneshot::channel("];
+    for (files, expected) in [
+        (edit, &[snapshot, page][..]),
+        (change, &[snapshot, page, "sources/metadata_watch: mpsc::channel("]),
+        (files_of(&walks["a new kind"]), &["watch/planner: watch::channel("]),
     ] {
-        let walk = text.split("\n## ").find(|section| section.starts_with(title)).unwrap();
-        let files: BTreeSet<&str> =
-            walk.split('`').skip(1).step_by(2).filter_map(|span| Some(span.split_once(".rs::")?.0)).collect();
-        assert_eq!(files.into_iter().flat_map(made).collect::<Vec<_>>(), expected, "{title}");
+        assert_eq!(files.into_iter().flat_map(made).collect::<Vec<_>>(), expected);
     }
     let assembled = ["mpsc::channel(", "watch::channel(", "watch::Sender::"];
     assert_eq!(made("app/assemble"), assembled.map(|constructor| format!("app/assemble: {constructor}")));

@@ -204,3 +204,45 @@ async fn jcs_hash_drifts_by_label_and_names_its_manager() {
 
 /// A fixed value: if the algorithm changed, every annotated object would drift.
 const WEB_JCS_HASH: &str = "jcs-v1:79be48a9370a3d33fb84fcfd8e57dc4d366d20ee3d93bfb500d3051d859b4e79";
+
+#[tokio::test(start_paused = true)]
+async fn reload_that_enables_a_source_exposes_its_counters_with_the_value_zero() {
+    let api = ApiServer::default();
+    api.put("deployments", deployment("web"));
+    let exporter = ExporterFixture::ready(&api).await;
+    for (source, reason) in [(Source::LastApplied, "unreadable_baseline"), (Source::StatusHash, "bad_hash")] {
+        let errors = format!("drift_baseline_errors_total{{source=\"{source}\",reason=\"{reason}\"}}");
+        let labels = format!("source=\"{source}\",actor=\"console\",severity=\"info\"");
+        let actors = format!("drift_actor_detections_total{{{labels}}}");
+        assert_eq!((exporter.sample(&errors).await, exporter.sample(&actors).await), (None, None));
+        let sources = vec![Source::Annotation, source];
+        exporter.settings.replace(Settings { sources, ..Settings::default() });
+        exporter.wait_idle().await;
+        assert_eq!(exporter.sample(&errors).await, Some(0.0), "{source}");
+        assert_eq!(exporter.sample(&actors).await, Some(0.0), "{source}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn episode_ends_with_the_cause_rule_if_the_settings_name_another_annotation() {
+    let api = ApiServer::default();
+    api.put("deployments", edited(deployment("web"), 1));
+    let all = WantedKind::parse("apps/v1", "Deployment").unwrap();
+    let settings = Settings { kinds: vec![all], ..Settings::default() };
+    let exporter = ExporterFixture::ready_with(&api, settings.clone()).await;
+    assert_eq!(exporter.sample("drift_resource_drifted{").await, Some(1.0));
+    exporter.settings.replace(Settings { annotation_prefix: "drift.example.com".into(), ..settings });
+    exporter.wait_idle().await;
+    let transition = exporter.get("/v1/history").await.json()["transitions"][0].clone();
+    assert_eq!((&transition["to"], &transition["cause"]), (&json!("no_baseline"), &json!("rule")));
+
+    // The same change by an edit of the object.
+    let mut without = deployment("db");
+    api.put("deployments", edited(without.clone(), 1));
+    without["metadata"]["annotations"] = json!({});
+    let exporter = ExporterFixture::ready(&api).await;
+    api.put("deployments", without);
+    exporter.wait_idle().await;
+    let transition = exporter.get("/v1/history").await.json()["transitions"][0].clone();
+    assert_eq!((&transition["to"], &transition["cause"]), (&json!("no_baseline"), &json!("deleted")));
+}

@@ -77,9 +77,11 @@ async fn other_requests_are_answered_while_a_page_is_rendered() {
     let scrape = exporter.get("/metrics");
     pin!(scrape);
     let rendering = first_work(scrape.as_mut(), &mut work).await;
-    for path in ["/livez", "/readyz", "/log"] {
+    for path in ["/livez", "/log"] {
         assert_eq!(completes(path, exporter.get(path)).await.status, 200, "{path}");
     }
+    let (ready, done) = completes("/readyz", respond(exporter.get("/readyz"), &mut work)).await;
+    assert_eq!((ready.status.as_u16(), done), (200, 1), "the details, which wait for no page");
     rendering();
     assert_eq!(completes("the scrape", respond(scrape, &mut work)).await.0.status, 200);
 }

@@ -33,7 +33,7 @@ impl EngineFixture {
     }
 
     fn set_rules(&mut self, yaml: &str) -> &mut Self {
-        self.engine.apply(Event::Rules(Arc::new(rules(yaml))));
+        self.apply_rules(Arc::new(rules(yaml)));
         self
     }
 
@@ -268,11 +268,11 @@ fn rules_of_a_team_wait_for_labels_in_its_namespace_only() {
     let team = |namespace: &str| {
         let rules = read_yaml(IGNORE_TIER).unwrap();
         let teams = vec![TeamRules { namespace: namespace.into(), rules }];
-        Event::Rules(Arc::new(RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }).unwrap()))
+        Arc::new(RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }).unwrap())
     };
     for (namespace, verdict) in [("shop", VerdictKind::InFlight), ("attic", VerdictKind::Drifted)] {
         let mut fixture = EngineFixture::with_hashes();
-        fixture.engine.apply(team(namespace));
+        fixture.apply_rules(team(namespace));
         fixture.observe_hash("web", mismatch("a", 900), "a");
         assert_eq!(fixture.web_verdict(), verdict, "{namespace}");
     }
@@ -283,9 +283,9 @@ fn same_rules_change_nothing() {
     let mut fixture = EngineFixture::with_hashes();
     fixture.observe_hash("web", mismatch("a", 900), "");
     let same = Arc::new(rules(IGNORE_ALL));
-    assert!(fixture.engine.apply(Event::Rules(same.clone())));
+    assert!(fixture.apply_rules(same.clone()));
     let before = fixture.engine.snapshot();
-    assert!(!fixture.engine.apply(Event::Rules(same)));
+    assert!(!fixture.apply_rules(same));
     let after = fixture.engine.snapshot();
     assert!(Arc::ptr_eq(&before.rules, &after.rules) && before.sequence == after.sequence);
 }
@@ -342,7 +342,7 @@ fn replay(steps: &[Step], fixed: Option<RuleSet>) -> EngineFixture {
     let mut fixture = EngineFixture::with_hashes();
     let changes = fixed.is_none();
     if let Some(rules) = fixed {
-        fixture.engine.apply(Event::Rules(Arc::new(rules)));
+        fixture.apply_rules(Arc::new(rules));
     }
     for (second, step) in (2_000..).step_by(10).zip(steps) {
         fixture.set_time(second);
@@ -365,7 +365,7 @@ fn replay(steps: &[Step], fixed: Option<RuleSet>) -> EngineFixture {
                 fixture.delete(&format!("o{object}"));
             }
             Step::Rules(at) if changes => {
-                fixture.engine.apply(Event::Rules(Arc::new(some_rules(*at))));
+                fixture.apply_rules(Arc::new(some_rules(*at)));
             }
             Step::Rules(_) => {}
         }

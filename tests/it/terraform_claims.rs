@@ -359,12 +359,12 @@ fn rules_apply_to_missing_objects() {
     fixture.delete("a");
     fixture.assert_verdict("a", VerdictKind::Missing);
     let rule = "[{name: r, match: {fields: [existence], labels: {team: x}}, effect: ignore}]";
-    fixture.engine.apply(Event::Rules(Arc::new(rules(rule))));
+    fixture.apply_rules(Arc::new(rules(rule)));
     fixture.assert_verdict("a", VerdictKind::Missing);
     let rule = "[{name: r, match: {fields: [existence], names: [a]}, effect: ignore}]";
-    fixture.engine.apply(Event::Rules(Arc::new(rules(rule))));
+    fixture.apply_rules(Arc::new(rules(rule)));
     fixture.assert_verdict("a", VerdictKind::Ignored);
-    fixture.engine.apply(Event::Rules(Arc::default()));
+    fixture.apply_rules(Arc::default());
     fixture.assert_verdict("a", VerdictKind::Missing);
 }
 
@@ -381,7 +381,7 @@ fn missing_object_has_declared_labels() {
         [("team", "front"), ("tier", "web")].map(|(name, value)| (name.into(), value.into()))
     );
     let rule = "[{name: r, match: {fields: [existence], labels: {team: front}}, effect: ignore}]";
-    fixture.engine.apply(Event::Rules(Arc::new(rules(rule))));
+    fixture.apply_rules(Arc::new(rules(rule)));
     fixture.assert_verdict("b", VerdictKind::Ignored);
     // The declared label changes.
     let labels = serde_json::json!({"team": "back"});

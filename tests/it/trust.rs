@@ -297,6 +297,24 @@ async fn untrusted_differences_are_listed_and_counted_and_never_alert() {
         (&json!("data.key"), &json!("info"))
     );
     assert_eq!(untrusted["state"], "tenant/web");
+
+    // Neither rules nor later versions of the object change what is listed.
+    let own = "[{name: own, match: {kinds: [ConfigMap]}, effect: expected}, {name: repair, match: {kinds: [ConfigMap]}, effect: {advice: auto_remediate}}]";
+    exporter.rules(rules(own, Vec::new())).await;
+    let mut later = config_map("victim", "web", "live");
+    later["data"]["another"] = "undeclared".into();
+    api.put("configmaps", later);
+    settle().await;
+    let listed = claim(&exporter, Source::Helm, "web").await.unwrap()["untrusted"][0].clone();
+    assert_eq!(
+        (&listed["expectation"], &listed["advice"]),
+        (&json!("unexpected"), &json!("alert_only")),
+        "{listed}"
+    );
+    let first = &untrusted["untrusted"][0];
+    assert_eq!((&listed["onset"], &listed["onsetSource"]), (&first["onset"], &first["onsetSource"]));
+    exporter.settings.replace(settings());
+    settle().await;
     assert_eq!(verdict(&exporter, Source::Unclaimed, "web").await.as_deref(), Some("no_baseline"));
     let lines = series(&exporter, "victim").await;
     assert!(lines.contains(r#"source="helm",verdict="untrusted",reason=""} 1"#), "{lines}");

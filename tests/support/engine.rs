@@ -8,7 +8,8 @@ use std::sync::{
 use drift_exporter::{
     diff::pack_live_object,
     engine::{Claim, Engine, EngineMetrics, EpisodeChange, History},
-    event::Event,
+    event::{EngineConfig, Event},
+    rules::RuleSet,
     sources::terraform::decode,
     types::{
         Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Kind, LiveDocument, LiveObject,
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 /// An engine that watches one kind, with a clock that tests set.
 pub struct EngineFixture {
     pub engine: Engine,
+    pub config: EngineConfig,
     pub ids: WatchIds,
     pub stream: Watch,
     pub second: Arc<AtomicI64>,
@@ -124,8 +126,9 @@ impl EngineFixture {
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let metrics = EngineMetrics::register(&mut Registry::default());
-        let engine = Engine::new(&plan, Arc::default(), sources, History::default(), metrics, clock);
-        Self { engine, ids, stream, second, version: 0, redaction: RedactionPolicy::new(key(1)) }
+        let config = EngineConfig { sources: sources.to_vec(), ..EngineConfig::default() };
+        let engine = Engine::new(&plan, Arc::new(config.clone()), History::default(), metrics, clock);
+        Self { engine, config, ids, stream, second, version: 0, redaction: RedactionPolicy::new(key(1)) }
     }
 
     pub fn list(&mut self, maps: &[(&str, &str, &str)]) {
@@ -135,6 +138,12 @@ impl EngineFixture {
             self.engine.apply(Event::Listed(self.stream.id, object));
         }
         self.engine.apply(Event::ListEnded(self.stream.id));
+    }
+
+    /// Returns whether the rules changed the snapshot.
+    pub fn apply_rules(&mut self, rules: Arc<RuleSet>) -> bool {
+        self.config.rules = rules;
+        self.engine.apply(Event::Config(Arc::new(self.config.clone())))
     }
 
     pub fn set_time(&mut self, second: i64) -> &mut Self {

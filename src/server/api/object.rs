@@ -25,7 +25,7 @@ use crate::{
     server::{
         Exposed,
         auth::Caller,
-        query::{ClaimRow, RequestedObject, matching_rules, transitions_of},
+        query::{ClaimRow, RequestedObject, TerraformJobs, matching_rules, transitions_of},
     },
     types::{ObjectKey, Source},
 };
@@ -124,10 +124,11 @@ pub(in crate::server) async fn object(
         let key = object.key();
         let (values, now) = (caller.values(), exposed.clock.now());
         let endpoints = ServiceEndpoints::new(&snapshot, Some(&key.namespace));
+        let jobs = TerraformJobs::new(&snapshot, Some(&key.namespace));
         let mut labels = FieldLabelCache::default();
         let (kind, context) = (
             KindView::new(state),
-            ViewContext::new(&values, now, &snapshot, settings.prices.as_ref(), &endpoints),
+            ViewContext::new(&values, now, &snapshot, settings.prices.as_ref(), &endpoints, &jobs),
         );
         json(&ObjectView {
             api_version: key.kind.api_version(),

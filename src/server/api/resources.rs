@@ -28,7 +28,7 @@ use crate::{
     server::{
         Exposed,
         auth::{BodyNamespace, Caller},
-        query::{Filter, Page, Sort, SortKey},
+        query::{Filter, Page, Sort, SortKey, TerraformJobs},
         redaction::ValueRedactor,
     },
 };
@@ -171,12 +171,15 @@ struct ListBody {
     values: ValueRedactor,
     now: Timestamp,
     settings: Arc<Settings>,
-    snapshot: Arc<Snapshot>,
     endpoints: ServiceEndpoints,
+    jobs: TerraformJobs,
     /// The number of claims on all pages.
     total: usize,
     /// The claims on this page, each with the index of its kind in the snapshot.
     page: Vec<(usize, Arc<ClaimEntry>)>,
+    /// Dropped last. The engine frees a replaced snapshot once no reader holds it; objects that this body still shared then would be
+    /// freed on a thread that serves requests.
+    snapshot: Arc<Snapshot>,
 }
 
 async fn list(
@@ -192,8 +195,10 @@ async fn list(
         let total = found.len();
         let page: Vec<_> = request.page.of(&found).map(|row| (row.kind_index, row.entry.clone())).collect();
         drop(found);
-        let endpoints = ServiceEndpoints::new(&snapshot, request.filter.namespace.as_deref());
-        Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page })
+        let namespace = request.filter.namespace.as_deref();
+        let endpoints = ServiceEndpoints::new(&snapshot, namespace);
+        let jobs = TerraformJobs::new(&snapshot, namespace);
+        Arc::new(ListBody { request, values, now, settings, endpoints, jobs, total, page, snapshot })
     };
     let body = exposed.blocking.run(select).await;
     let batches = body.page.len().div_ceil(BATCH_SIZE).max(1);
@@ -208,8 +213,8 @@ impl ListBody {
         numbers: impl Iterator<Item = usize>,
         chunks: Sender<Bytes>,
     ) {
-        let Self { request, values, now, settings, snapshot, endpoints, total, page } = &*self;
-        let context = ViewContext::new(values, *now, snapshot, settings.prices.as_ref(), endpoints);
+        let Self { request, values, now, settings, endpoints, jobs, total, page, snapshot } = &*self;
+        let context = ViewContext::new(values, *now, snapshot, settings.prices.as_ref(), endpoints, jobs);
         let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
         let mut labels = FieldLabelCache::default();
         let envelope = ListView { resources: [(); 0], total: *total, namespace: &request.namespace };
@@ -255,4 +260,93 @@ fn select(view: &ResourceView<'_>, fields: &[String]) -> Value {
     let mut all = serde_json::to_value(view).expect("a view has only string keys");
     let selected = fields.iter().map(|field| (field.clone(), all[field].take()));
     Value::Object(selected.collect::<Map<String, Value>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{hint, thread};
+
+    use serde_json::Value;
+    use tokio::sync::mpsc;
+
+    use super::{
+        Arc, Filter, ListBody, ListRequest, Page, ServiceEndpoints, Settings, Snapshot, Sort, SortKey,
+        TerraformJobs, Timestamp, ValueRedactor,
+    };
+    use crate::{
+        engine::{Claim, ClaimBlocks, ClaimEntry, KindState},
+        types::{
+            ClaimedObject, ControllerStatus, HashBaseline, JobRun, Kind, LiveObject, ObjectKey,
+            ObservedState, Progress, RedactionKey, Source, StatusReport, Verdict,
+        },
+    };
+
+    /// A custom resource whose controller reports a status, or a Job that runs for it.
+    fn object(kind: &str, report: StatusReport) -> Arc<LiveObject> {
+        let key = ObjectKey::new(Kind::undiscovered("infra.opr8r", "v1", kind), "shop", "db");
+        Arc::new(LiveObject { report: Some(Box::new(report)), ..LiveObject::named(key) })
+    }
+
+    /// A body with this many claims on one custom resource, and the snapshot without any Job.
+    fn body(claims: usize) -> ListBody {
+        let run = JobRun { subject: "db".into(), created: None, started: None, outcome: None };
+        let job = object("Job", StatusReport { run: Some(run), record: None });
+        let record = ControllerStatus {
+            observed_state: ObservedState::Hash(HashBaseline::Absent),
+            phase: "Ready".into(),
+            progress: Progress::Done,
+            message: "".into(),
+            outputs: Box::default(),
+            since: None,
+            grace: jiff::SignedDuration::ZERO,
+        };
+        let resource = object("SimpleResource", StatusReport { record: Some(record), run: None });
+        let kind = resource.key.kind.clone();
+        let claim =
+            Claim { source: Source::StatusHash, verdict: Verdict::InSync, episodes: None, details: None };
+        let entry = Arc::new(ClaimEntry { object: ClaimedObject::Live(resource), claim });
+        let state = KindState { kind, watches: Arc::default(), blocks: ClaimBlocks::default() };
+        let snapshot = Arc::new(Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() });
+        ListBody {
+            request: ListRequest {
+                namespace: "shop".to_owned(),
+                filter: Filter::default(),
+                sort: Sort { key: SortKey::Id, descending: false },
+                page: Page { offset: 0, limit: None },
+                fields: None,
+            },
+            values: ValueRedactor::with_plain_values(RedactionKey::new([1; 32])),
+            now: Timestamp::UNIX_EPOCH,
+            settings: Arc::new(Settings::default()),
+            endpoints: ServiceEndpoints::new(&snapshot, None),
+            jobs: [&job].into_iter().collect(),
+            total: claims,
+            page: vec![(0, entry); claims],
+            snapshot,
+        }
+    }
+
+    #[tokio::test]
+    async fn writers_read_the_jobs_that_were_found_off_the_threads_that_serve_requests() {
+        let body = body(1);
+        let jobs: TerraformJobs = TerraformJobs::new(&body.snapshot, None);
+        assert_eq!(jobs.iter().count(), 0, "a writer that reads the snapshot finds none");
+        let (chunks, mut received) = mpsc::channel(9);
+        Arc::new(body).write(1, 0..1, chunks).await;
+        let written: Value = serde_json::from_slice(&received.recv().await.unwrap()).unwrap();
+        assert_eq!(written["resources"][0]["job"]["name"], "db");
+    }
+
+    /// The engine frees a replaced snapshot, and the objects that only it holds, as soon as no reader holds it.
+    #[test]
+    fn body_drops_its_snapshot_last() {
+        let body = body(1_000_000);
+        let (snapshot, entry) = (body.snapshot.clone(), body.page[0].1.clone());
+        let dropped = thread::spawn(move || drop(body));
+        while Arc::strong_count(&snapshot) > 1 {
+            hint::spin_loop();
+        }
+        assert_eq!(Arc::strong_count(&entry), 1, "the body holds no claim without its snapshot");
+        dropped.join().unwrap();
+    }
 }

@@ -248,8 +248,8 @@ pub(super) struct ViewContext<'a> {
     /// RFC 3339, formatted once for all views.
     now: String,
     prices: Option<&'a Prices>,
-    jobs: TerraformJobs<'a>,
     endpoints: &'a ServiceEndpoints,
+    jobs: &'a TerraformJobs,
 }
 
 impl<'a> ViewContext<'a> {
@@ -259,9 +259,9 @@ impl<'a> ViewContext<'a> {
         snapshot: &'a Snapshot,
         prices: Option<&'a Prices>,
         endpoints: &'a ServiceEndpoints,
+        jobs: &'a TerraformJobs,
     ) -> Self {
-        let jobs = TerraformJobs::from_snapshot(snapshot);
-        Self { snapshot, values, now: now.to_string(), prices, jobs, endpoints }
+        Self { snapshot, values, now: now.to_string(), prices, endpoints, jobs }
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 
 use super::Exposed;
 use crate::{
+    engine::Snapshot,
     server::{api::Problem, auth::Caller},
     types::SyncHealth,
 };
@@ -40,16 +41,24 @@ pub(super) async fn readyz(
     State(exposed): State<Arc<Exposed>>,
     caller: Result<Caller, Problem>,
 ) -> (StatusCode, String) {
-    let (status, mut body) = brief_readyz(State(exposed)).await;
+    let (status, mut body) = brief_readyz(State(exposed.clone())).await;
     let Some(caller) = caller.ok().filter(Caller::is_authenticated) else { return (status, body) };
     let snapshot = caller.snapshot().await;
+    // A line per watch: there may be thousands of watches.
+    body += &exposed.blocking.run_now(move || details(&snapshot)).await;
+    (status, body)
+}
+
+/// The state of each source and of each watch.
+fn details(snapshot: &Snapshot) -> String {
+    let mut details = String::new();
     for (source, health) in &*snapshot.sources {
         let state = match health {
             SyncHealth::Starting => "waiting for its baselines".to_owned(),
             SyncHealth::Up => "loaded".to_owned(),
             SyncHealth::Down { reason, message } => format!("not all of it ({reason}): {message}"),
         };
-        writeln!(body, "source {source}: {state}").expect("writing to a string cannot fail");
+        writeln!(details, "source {source}: {state}").expect("writing to a string cannot fail");
     }
     for watch in snapshot.watches() {
         let state = match (&watch.health, watch.synced) {
@@ -60,7 +69,7 @@ pub(super) async fn readyz(
             }
             (SyncHealth::Down { reason, message }, false) => format!("not listed ({reason}): {message}"),
         };
-        writeln!(body, "{}: {state}", watch.spec).expect("writing to a string cannot fail");
+        writeln!(details, "{}: {state}", watch.spec).expect("writing to a string cannot fail");
     }
-    (status, body)
+    details
 }

@@ -17,7 +17,7 @@ use crate::{
         Metric,
         query::{LatestJobs, TerraformJobs},
     },
-    types::{Baseline, GroupKind, Kind, Source, SyncHealth, UnknownReason, VerdictKind},
+    types::{Baseline, GroupKind, JobRun, Kind, Source, SyncHealth, UnknownReason, VerdictKind},
 };
 
 pub(super) type Family = (&'static Metric, String);
@@ -28,7 +28,7 @@ pub(super) fn families<'a>(
     blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'a BlockLines)>,
     dropped: usize,
 ) -> Vec<Family> {
-    let (counters, jobs) = (&snapshot.counters, TerraformJobs::from_snapshot(snapshot));
+    let (counters, jobs) = (&snapshot.counters, TerraformJobs::new(snapshot, None));
     let mut families = vec![resources(blocks)];
     families.extend(counter_families(counters));
     families.extend(state_families(snapshot));
@@ -204,19 +204,21 @@ fn state_families(snapshot: &Snapshot) -> [Family; 5] {
     ]
 }
 
-fn job_families(jobs: &TerraformJobs<'_>) -> [Family; 3] {
-    let gauge = |metric, value: fn(&LatestJobs<'_>) -> Option<f64>| {
-        let samples = jobs.iter().filter_map(|(resource, latest)| {
+fn job_families(jobs: &TerraformJobs) -> [Family; 3] {
+    let gauge = |metric, value: fn(&LatestJobs, &JobRun) -> Option<f64>| {
+        let samples = jobs.iter().filter_map(|latest| {
+            let newest = latest.newest()?;
+            let resource = newest.resource();
             let labels = [("namespace", resource.namespace), ("name", resource.name)];
-            Some((labels, value(latest)?))
+            Some((labels, value(latest, newest.run)?))
         });
         family(metric, samples)
     };
     [
         // The last finished run.
-        gauge(&JOB_RESULT, |latest| Some(if latest.ended?.1.succeeded { 1.0 } else { 0.0 })),
-        gauge(&JOB_START, |latest| Some(latest.newest.run.started?.as_duration().as_secs_f64())),
+        gauge(&JOB_RESULT, |latest, _| Some(if latest.outcome()?.succeeded { 1.0 } else { 0.0 })),
+        gauge(&JOB_START, |_, newest| Some(newest.started?.as_duration().as_secs_f64())),
         // The newest run, once it has finished.
-        gauge(&JOB_DURATION, |latest| Some(latest.newest.run.duration()?.as_secs_f64())),
+        gauge(&JOB_DURATION, |_, newest| Some(newest.duration()?.as_secs_f64())),
     ]
 }

@@ -94,7 +94,7 @@ fn existing_object(
             (timeline(claims, &history, now))
             (matching_rules_section(&matching_rules(snapshot, claims), caller.sees_everything(), now))
             div #pair .pair data-keyed {
-                section #facts { h2 { "Facts" } (facts(claims, &TerraformJobs::from_snapshot(snapshot), now)) }
+                section #facts { h2 { "Facts" } (facts(claims, &TerraformJobs::new(snapshot, Some(&key.namespace)), now)) }
                 section #commands { h2 { "Commands" } (commands(claims, snapshot, prefix, &values, now)) }
             }
             (history_sections(claims.iter().find_map(ClaimRow::episode), &history, now))
@@ -222,7 +222,7 @@ fn last_verdict(drifted: Option<bool>) -> &'static str {
     }
 }
 
-fn facts<'a>(claims: &[ClaimRow<'a>], jobs: &TerraformJobs<'a>, now: Timestamp) -> Markup {
+fn facts(claims: &[ClaimRow<'_>], jobs: &TerraformJobs, now: Timestamp) -> Markup {
     let Some(row) = claims.first() else { return html! {} };
     let object = &row.entry.object;
     let (key, facts, live) = (object.key(), object.facts(), object.live());

@@ -55,7 +55,7 @@ fn reviewed_namespaces(reviews: &ReviewServer) -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_to_review_are_found_off_the_threads_that_serve_requests() {
+async fn work_that_grows_with_the_cluster_runs_off_the_threads_that_serve_requests() {
     let work = Arc::new(AtomicUsize::new(0));
     let count = work.clone();
     let pool = BlockingPool::new(move |run| {
@@ -73,6 +73,11 @@ async fn namespaces_to_review_are_found_off_the_threads_that_serve_requests() {
             "{account} {namespace}"
         );
     }
+    // The details of `/readyz` have a line for each watch.
+    work.store(0, Ordering::Relaxed);
+    let ready = get(&exporter, "admin", "/readyz").await;
+    assert!(ready.text().contains("deployments.apps: listed"), "{}", ready.text());
+    assert_eq!(work.load(Ordering::Relaxed), 2, "the visible part of the snapshot, and the details");
 }
 
 #[tokio::test(start_paused = true)]
