@@ -287,6 +287,50 @@ async fn guesses_of_a_secret_look_the_same_whether_right_or_wrong() {
     }
 }
 
+/// The declared and the live value of the only difference of a claim.
+async fn displayed_values(exporter: &ExporterFixture, source: Source, name: &str) -> [String; 2] {
+    let claim = claim(exporter, source, name).await.unwrap();
+    assert_eq!(claim["verdict"], "drifted", "{claim}");
+    let [difference] = claim["differences"].as_array().unwrap().as_slice() else { panic!("{claim}") };
+    assert_eq!(difference["path"], "data.key", "{claim}");
+    ["expected", "actual"].map(|value| difference[value].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_values_of_two_namespaces_have_different_digests() {
+    let api = api_server();
+    for namespace in ["victim", "tenant"] {
+        let secret = |name: &str, key: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": key, "unchanged": "aHVudGVyMQ=="},
+                "metadata": {"namespace": namespace, "name": format!("{namespace}-{name}"), "uid": "u-secret"}})
+        };
+        let [drifted, in_sync] = ["drifted", "synced"].map(|name| secret(name, "aHVudGVyMQ=="));
+        let plain = config_map(namespace, &format!("{namespace}-plain"), "hunter1");
+        put_release(&api, namespace, 1, "deployed", &[drifted, in_sync.clone(), plain]);
+        put_state(&api, namespace, &[(SECRET, namespace, &format!("{namespace}-state"), "hunter1")]);
+        api.put("secrets", secret("drifted", "aHVudGVyMg=="));
+        api.put("secrets", in_sync);
+        api.put("configmaps", config_map(namespace, &format!("{namespace}-plain"), "hunter2"));
+        let mut of_state = secret("state", "aHVudGVyMg==");
+        of_state["metadata"]["uid"] = json!(format!("u-{namespace}-state"));
+        of_state["data"].as_object_mut().unwrap().remove("unchanged");
+        api.put("secrets", of_state);
+    }
+    let exporter = start(&api).await;
+    for (source, name) in [(Source::Helm, "drifted"), (Source::Helm, "plain"), (Source::Terraform, "state")] {
+        let victim = displayed_values(&exporter, source, &format!("victim-{name}")).await;
+        let tenant = displayed_values(&exporter, source, &format!("tenant-{name}")).await;
+        for (one, other) in victim.iter().zip(&tenant) {
+            assert!(one.starts_with("hmac:") && other.starts_with("hmac:"), "{one} {other}");
+            assert_ne!(one, other, "{source} {name}");
+        }
+        assert_ne!(victim[0], victim[1], "{source} {name}");
+    }
+    for name in ["victim-synced", "tenant-synced"] {
+        assert_eq!(verdict(&exporter, Source::Helm, name).await.as_deref(), Some("in_sync"), "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn untrusted_differences_are_listed_and_counted_and_never_alert() {
     let api = api_server();
