@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A Secret of Helm with a release of this name, and a chart that hides the compression ratio of its manifest.
-fn release(namespace: &str, name: &str, revision: u64, manifest: &str) -> Value {
+pub(crate) fn release(namespace: &str, name: &str, revision: u64, manifest: &str) -> Value {
     let mut random = fastrand::Rng::with_seed(1);
     let noise = (manifest.len() / 60).min(900 << 10);
     let chart: String = std::iter::repeat_with(|| random.alphanumeric()).take(noise).collect();

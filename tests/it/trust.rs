@@ -8,7 +8,7 @@ use std::{
 };
 
 use drift_exporter::{
-    config::Settings,
+    config::{BaselineLimits, Limits, Settings},
     engine::{Claim, History},
     rules::{RuleConfig, RuleSet, TeamRules},
     server::Auth,
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     helm_source::{release, stored},
+    hostile_inputs,
     support::{
         api_server::ApiServer,
         engine::{EngineFixture, key, sensitive_state, state},
@@ -446,6 +447,35 @@ async fn corroborations_of_deleted_releases_do_not_survive_a_restart() {
     api.delete("secrets", "ops", "sh.helm.release.v1.web.v1");
     let pruned = restart(&api, history).await;
     assert_eq!(pruned.snapshot().history.corroborations.iter().count(), 0);
+}
+
+/// The exporter does not wait for a namespace whose releases cost too much work, and keeps the corroborations of those that it has
+/// not read yet.
+#[tokio::test(start_paused = true)]
+async fn corroborations_of_unread_releases_survive_a_restart() {
+    let api = api_server();
+    put_release(&api, "ops", 1, "deployed", &[role("get", &json!({}))]);
+    api.put("clusterroles", role("get", &annotations("ops")));
+    let exporter = start(&api).await;
+    let history = exporter.snapshot().history.clone();
+    assert_eq!(history.corroborations.iter().count(), 1);
+    drop(exporter);
+    api.delete("clusterroles", "", "reader");
+    let documents: String =
+        (0..9).map(|at| format!("---\n{}\n", config_map("ops", &format!("c{at}"), "a"))).collect();
+    for name in ["a", "b", "c"] {
+        api.put("secrets", hostile_inputs::release("ops", name, 1, &documents));
+    }
+    let baseline = BaselineLimits { documents: 8, ..BaselineLimits::default() };
+    let settings = Settings { limits: Limits { baseline, ..Limits::default() }, ..settings() };
+    let exporter =
+        ExporterFixture::start_with_history(&api, api.client(), settings, Auth::default(), history);
+    settle().await;
+    let faulty =
+        exporter.snapshot().baselines.values().filter(|state| state.baseline.fault.is_some()).count();
+    assert_eq!(faulty, 3);
+    assert_eq!(exporter.snapshot().history.corroborations.iter().count(), 1);
+    assert_eq!(verdict(&exporter, Source::Helm, "reader").await.as_deref(), Some("missing"));
 }
 
 #[tokio::test(start_paused = true)]
