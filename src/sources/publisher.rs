@@ -327,12 +327,13 @@ impl<S: BaselineSource> Publisher<S> {
             .filter_map(|(_, other)| other.decoded.as_ref())
             .map(|decoded| decoded.objects.len())
             .collect();
-        let result = if decoded.len() >= limits.baselines && !namespace.is_empty() {
-            Err(limits.baselines_exceeded())
-        } else if decoded.iter().sum::<usize>() + objects > limits.claims && !namespace.is_empty() {
-            Err(limits.claims_exceeded())
-        } else {
+        let is_trusted = S::authority(location).extended_by(&self.trusted_namespaces) == Authority::Cluster;
+        let result = if namespace.is_empty() {
             Ok(())
+        } else if decoded.len() >= limits.baselines {
+            Err(limits.baselines_exceeded())
+        } else {
+            limits.check_claims(decoded.iter().sum::<usize>() + objects, is_trusted)
         };
         let Some(tracked) = self.baselines.get_mut(location) else { return result };
         let before = tracked.decoded.as_ref().map_or(0, |decoded| decoded.objects.len());
