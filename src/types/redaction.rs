@@ -59,6 +59,7 @@ impl RedactionKey {
     }
 
     /// The key of the digests of objects in this namespace. It is empty for cluster-scoped objects.
+    #[must_use]
     pub fn of_namespace(&self, namespace: &str) -> Self {
         let Some(cache) = &self.0.of_namespaces else { return self.clone() };
         let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);

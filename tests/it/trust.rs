@@ -461,10 +461,10 @@ async fn corroborations_of_unread_releases_survive_a_restart() {
     assert_eq!(history.corroborations.iter().count(), 1);
     drop(exporter);
     api.delete("clusterroles", "", "reader");
-    let documents: String =
-        (0..9).map(|at| format!("---\n{}\n", config_map("ops", &format!("c{at}"), "a"))).collect();
+    let document = |at: usize| format!("---\n{}\n", config_map("ops", &format!("c{at}"), "a"));
+    let documents: Vec<String> = (0..9).map(document).collect();
     for name in ["a", "b", "c"] {
-        api.put("secrets", hostile_inputs::release("ops", name, 1, &documents));
+        api.put("secrets", hostile_inputs::release("ops", name, 1, &documents.concat()));
     }
     let baseline = BaselineLimits { documents: 8, ..BaselineLimits::default() };
     let settings = Settings { limits: Limits { baseline, ..Limits::default() }, ..settings() };
