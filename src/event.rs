@@ -48,7 +48,10 @@ pub enum Event {
     Baseline(Arc<Baseline>),
     /// A baseline was deleted; it no longer declares any object.
     BaselineRemoved(Source, Arc<str>),
-    /// The health of a source. `Up` follows the last baseline of its first list.
+    /// All baselines of a source that exist at the start were read.
+    BaselinesRead(Source),
+    /// The health of a source. `Up` follows the baselines of its first list, but for those of a namespace that used more than its
+    /// share of work.
     SourceHealth(Source, SyncHealth),
     /// The settings no longer enable this source: it has no health.
     SourceRemoved(Source),

@@ -231,7 +231,7 @@ mod tests {
             config: config.clone(),
             teams: watch::channel(Arc::default()).1,
             declared: Vec::new(),
-            redaction_key: RedactionKey::new([1; 32]),
+            redaction_key: RedactionKey::of_process([1; 32]),
             events: events.clone(),
         });
         let reads_label = || published.borrow().watch.decode.label_names.iter().any(|name| &**name == "team");
@@ -261,7 +261,7 @@ mod tests {
             config,
             teams: received,
             declared: Vec::new(),
-            redaction_key: RedactionKey::new([1; 32]),
+            redaction_key: RedactionKey::of_process([1; 32]),
             events,
         });
         let mut sent = async |reconciler: &mut ConfigReconciler| {

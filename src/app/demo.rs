@@ -20,7 +20,7 @@ use crate::{
     engine::{EpisodeChange, Transition},
     server::{Auth, ServerLimits, serve},
     sources::terraform::random_key,
-    types::{Clock, Scope, Source, TrustedNamespaces, WantedKind},
+    types::{Clock, RedactionKey, Scope, Source, TrustedNamespaces, WantedKind},
     watch::{ClusterConnection, ConnectError, WatcherConfig, client_from},
 };
 
@@ -83,7 +83,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         settings,
         settings_source: None,
         log,
-        redaction_key: random_key().map_err(DemoError::Random)?,
+        redaction_key: random_key().map(RedactionKey::of_process).map_err(DemoError::Random)?,
         clock: clock.clone(),
         timing: WatcherConfig::default(),
         events: false,

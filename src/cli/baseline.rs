@@ -22,7 +22,7 @@ use crate::{
     sources::terraform::{
         InflateReader, PublishedBaseline, ReadError, StateReader, TerraformState, random_key,
     },
-    types::{BaselineFault, Clock},
+    types::{BaselineFault, Clock, RedactionKey},
 };
 
 /// Why a state cannot be published.
@@ -42,7 +42,7 @@ pub(super) enum StateError {
 
 pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Outcome, CliError> {
     let (input, bytes) = open_input(arguments.file.as_deref())?;
-    let key = random_key().map_err(CliError::RedactionKey)?;
+    let key = random_key().map(RedactionKey::new).map_err(CliError::RedactionKey)?;
     let limits = BaselineLimits::of_command();
     let text = InflateReader::of_state(bytes, u64::MAX, &limits);
     let state = match text.and_then(|text| StateReader::new(key.clone()).read(text, &limits)) {

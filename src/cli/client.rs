@@ -33,7 +33,7 @@ use crate::{
     config::{Overrides, Settings, ShownValues},
     server::{Auth, ProblemView},
     sources::terraform::random_key,
-    types::{Clock, GroupKind, Kind, Selector, WatchMode},
+    types::{Clock, GroupKind, Kind, RedactionKey, Selector, WatchMode},
     watch::{
         WatcherConfig, client_from, client_from_kubeconfig, context_namespace, object_url, resolve_kind,
         root_cause, served_kinds,
@@ -268,7 +268,7 @@ async fn start_in_process(
         settings,
         settings_source: None,
         log: LogHandle::default(),
-        redaction_key: random_key().map_err(CliError::RedactionKey)?,
+        redaction_key: random_key().map(RedactionKey::of_process).map_err(CliError::RedactionKey)?,
         clock: Clock::system(),
         timing: WatcherConfig { mode, ..WatcherConfig::default() },
         auth: Auth::default(),

@@ -21,7 +21,7 @@ use crate::{
     config::{FileWatch, LoadedSettings, Overrides, Settings},
     server::listen,
     sources::terraform::random_key,
-    types::Clock,
+    types::{Clock, RedactionKey},
     watch::{WatcherConfig, client_from},
 };
 
@@ -75,7 +75,7 @@ async fn serve(
         settings,
         settings_source,
         log,
-        redaction_key: random_key().map_err(CliError::RedactionKey)?,
+        redaction_key: random_key().map(RedactionKey::of_process).map_err(CliError::RedactionKey)?,
         clock: Clock::system(),
         timing: WatcherConfig::default(),
         events: arguments.permissions.events,

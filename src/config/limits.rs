@@ -59,9 +59,12 @@ pub struct BaselineLimits {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "NamespaceLimitsEntry")]
 pub struct NamespaceLimits {
-    /// The objects that all baselines of one source in the namespace declare. Without it: 40000.
+    /// The objects that all baselines of one source in the namespace declare. Without it: 10000.
     #[schemars(range(min = 1))]
     pub claims: usize,
+    /// The same for the trusted namespaces of the source, unless `claims` is larger. Without it: 40000.
+    #[schemars(range(min = 1))]
+    pub trusted_claims: usize,
     /// The series about single objects in the namespace, in addition to `metrics.max_series`. Without it: 100000.
     #[schemars(range(min = 1))]
     pub series: usize,
@@ -92,7 +95,14 @@ impl Default for BaselineLimits {
 
 impl Default for NamespaceLimits {
     fn default() -> Self {
-        Self { claims: 40_000, series: 100_000, rules: 200, rule_bytes: 256 << 10, baselines: 2_000 }
+        Self {
+            claims: 10_000,
+            trusted_claims: 40_000,
+            series: 100_000,
+            rules: 200,
+            rule_bytes: 256 << 10,
+            baselines: 2_000,
+        }
     }
 }
 
@@ -151,9 +161,15 @@ impl BaselineLimits {
 }
 
 impl NamespaceLimits {
-    pub const fn claims_exceeded(&self) -> LimitExceeded {
+    /// Fails if the baselines of one source in a namespace declare more objects than they may.
+    pub fn check_claims(&self, claims: usize, is_trusted: bool) -> Result<(), LimitExceeded> {
+        let (max, setting) = if is_trusted && self.trusted_claims > self.claims {
+            (self.trusted_claims, "limits.namespace.trusted_claims")
+        } else {
+            (self.claims, "limits.namespace.claims")
+        };
         let unit = "objects together with the other baselines of its namespace";
-        exceeded(self.claims, unit, "limits.namespace.claims")
+        if claims > max { Err(exceeded(max, unit, setting)) } else { Ok(()) }
     }
 
     pub const fn baselines_exceeded(&self) -> LimitExceeded {
@@ -187,6 +203,7 @@ impl Limits {
             ("baseline.depth", baseline.depth),
             ("baseline.work", baseline.work),
             ("namespace.claims", namespace.claims),
+            ("namespace.trusted_claims", namespace.trusted_claims),
             ("namespace.series", namespace.series),
             ("namespace.rules", namespace.rules),
             ("namespace.rule_bytes", namespace.rule_bytes),

@@ -120,10 +120,15 @@ pub fn redact_binary_data(key: &RedactionKey, attributes: &mut Node) {
 /// Redacts a live object by policy: the values of a Secret, the sensitive fields of this object, and their copies in the
 /// last-applied annotation and in `managedFields`.
 pub(super) fn redact_object(object: &mut Node, kind: &Kind, policy: &RedactionPolicy) {
-    let keys = policy.keys();
-    redact_secret(object, &kind.group, &kind.kind, keys);
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
-    let fields = policy.fields(&kind.version, text("namespace"), text("name"));
+    let namespace = text("namespace");
+    let fields = policy.fields(&kind.version, namespace, text("name"));
+    if fields.is_empty() && !is_secret(kind.group_kind()) {
+        return;
+    }
+    let keys: Vec<RedactionKey> = policy.keys().iter().map(|key| key.of_namespace(namespace)).collect();
+    let keys = keys.as_slice();
+    redact_secret(object, &kind.group, &kind.kind, keys);
     if fields.is_empty() {
         return;
     }

@@ -173,6 +173,7 @@ impl Engine {
             Event::WatchHealth(watch, health) => self.set_watch_health(watch, health, now),
             Event::Baseline(baseline) => self.apply_baseline(&baseline, now),
             Event::BaselineRemoved(source, name) => self.remove_baseline(&BaselineId { source, name }, now),
+            Event::BaselinesRead(source) => self.prune_corroborations(source),
             Event::SourceHealth(source, health) => self.set_source_health(source, health),
             Event::SourceRemoved(source) => self.remove_source(source),
             Event::Config(config) => self.apply_config(&config, now),
@@ -757,6 +758,18 @@ impl Engine {
         }
     }
 
+    /// Drops the corroborations that an earlier run kept, if no release declares the object any longer.
+    fn prune_corroborations(&mut self, source: Source) -> bool {
+        if source != Source::Helm {
+            return false;
+        }
+        let (baselines, before) = (&self.baselines, self.snapshot.history.corroborations.clone());
+        self.snapshot.history.corroborations.retain(|Corroboration { release, key }| {
+            baselines.is_declared_by_release(release, key) || baselines.is_faulty_release(release)
+        });
+        !self.snapshot.history.corroborations.is_same(&before)
+    }
+
     fn set_source_health(&mut self, source: Source, health: SyncHealth) -> bool {
         self.metrics.init_baseline_source(source);
         let before = self.snapshot.sources.get(&source);
@@ -765,13 +778,6 @@ impl Engine {
         }
         if before.is_none() {
             Arc::make_mut(&mut self.snapshot.counters).init_source(source);
-        }
-        // All releases were read: an earlier run may have kept corroborations of others.
-        if source == Source::Helm && health == SyncHealth::Up {
-            let baselines = &self.baselines;
-            self.snapshot.history.corroborations.retain(|Corroboration { release, key }| {
-                baselines.is_declared_by_release(release, key) || baselines.is_faulty_release(release)
-            });
         }
         Arc::make_mut(&mut self.snapshot.sources).insert(source, health);
         self.snapshot.update_readiness();

@@ -35,12 +35,12 @@ impl ValueRedactor {
         Self { plain: true, key }
     }
 
-    /// The values of a finding. They differ in every response, because they differ in the cluster.
-    pub(super) fn redact<'a>(&self, finding: &'a Finding) -> DisplayedValues<'a> {
+    /// The values of a finding on an object in this namespace. They differ in every response, because they differ in the cluster.
+    pub(super) fn redact<'a>(&self, finding: &'a Finding, namespace: &str) -> DisplayedValues<'a> {
         let Finding { class, expected, actual, .. } = finding;
         let displayed = DisplayedValues {
-            expected: self.redact_value(*class, expected),
-            actual: self.redact_value(*class, actual),
+            expected: self.redact_value(*class, expected, namespace),
+            actual: self.redact_value(*class, actual, namespace),
         };
         // A string and a number may have the same text, and so the same digest. A plain value may have the text of a digest or
         // of null. The digests of their notations differ. Two plain values have different forms.
@@ -54,7 +54,9 @@ impl ValueRedactor {
                 | FieldValue::Null
                 | FieldValue::Redacted(_)
                 | FieldValue::Omitted { .. } => value.clone(),
-                plain => FieldValue::Redacted(self.key.digest(plain.notation().as_bytes())),
+                plain => {
+                    FieldValue::Redacted(self.key.of_namespace(namespace).digest(plain.notation().as_bytes()))
+                }
             };
             return DisplayedValues {
                 expected: Cow::Owned(digest(expected)),
@@ -64,11 +66,16 @@ impl ValueRedactor {
         displayed
     }
 
-    fn redact_value<'a>(&self, class: FieldClass, value: &'a FieldValue) -> Cow<'a, FieldValue> {
+    fn redact_value<'a>(
+        &self,
+        class: FieldClass,
+        value: &'a FieldValue,
+        namespace: &str,
+    ) -> Cow<'a, FieldValue> {
         if self.plain || is_public(class) {
             Cow::Borrowed(value)
         } else {
-            Cow::Owned(value.redacted(&self.key))
+            Cow::Owned(value.redacted(&self.key.of_namespace(namespace)))
         }
     }
 }
@@ -105,22 +112,22 @@ mod tests {
         let key = RedactionKey::new([3; 32]);
         let redactor = ValueRedactor { plain: false, key: key.clone() };
         let (replicas, password) = (FieldValue::Json("3".into()), FieldValue::Text("hunter2".into()));
-        assert_eq!(*redactor.redact_value(FieldClass::Replicas, &replicas), replicas);
+        assert_eq!(*redactor.redact_value(FieldClass::Replicas, &replicas, "shop"), replicas);
         let absent = FieldValue::Absent;
         assert_eq!(
-            *redactor.redact_value(FieldClass::Env, &absent),
+            *redactor.redact_value(FieldClass::Env, &absent, "shop"),
             absent,
             "an absent value reveals nothing"
         );
-        let digest = redactor.redact_value(FieldClass::Env, &password).into_owned();
+        let digest = redactor.redact_value(FieldClass::Env, &password, "shop").into_owned();
         assert_eq!(digest, FieldValue::Redacted(key.digest(b"hunter2")));
         assert_eq!(
-            *redactor.redact_value(FieldClass::Data, &digest),
+            *redactor.redact_value(FieldClass::Data, &digest, "shop"),
             digest,
             "a digest is not digested again"
         );
         let plain = ValueRedactor { plain: true, key };
-        assert_eq!(*plain.redact_value(FieldClass::Env, &password), password);
+        assert_eq!(*plain.redact_value(FieldClass::Env, &password, "shop"), password);
     }
 
     #[test]
@@ -136,7 +143,7 @@ mod tests {
         let redacted = Finding { expected: FieldValue::Redacted(digest), ..forged.clone() };
         for (finding, plain) in [(&forged, false), (&redacted, false), (&redacted, true)] {
             let redactor = ValueRedactor { plain, key: key.clone() };
-            let DisplayedValues { expected, actual } = redactor.redact(finding);
+            let DisplayedValues { expected, actual } = redactor.redact(finding, "shop");
             assert_ne!(expected.text(), actual.text());
             assert!(matches!(*actual, FieldValue::Redacted(_)), "{actual:?}");
         }

@@ -266,6 +266,8 @@ pub(super) struct Publisher<S: BaselineSource> {
     /// The health that was last sent; `None` for a source that is disabled.
     health: Option<SyncHealth>,
     last_read: ReadId,
+    /// Whether all baselines that exist at the start were read.
+    has_read_all: bool,
 }
 
 pub(super) struct Closed;
@@ -285,6 +287,7 @@ impl<S: BaselineSource> Publisher<S> {
             declarations_changed: true,
             health: None,
             last_read: 0,
+            has_read_all: false,
         }
     }
 
@@ -324,12 +327,13 @@ impl<S: BaselineSource> Publisher<S> {
             .filter_map(|(_, other)| other.decoded.as_ref())
             .map(|decoded| decoded.objects.len())
             .collect();
-        let result = if decoded.len() >= limits.baselines && !namespace.is_empty() {
-            Err(limits.baselines_exceeded())
-        } else if decoded.iter().sum::<usize>() + objects > limits.claims && !namespace.is_empty() {
-            Err(limits.claims_exceeded())
-        } else {
+        let is_trusted = S::authority(location).extended_by(&self.trusted_namespaces) == Authority::Cluster;
+        let result = if namespace.is_empty() {
             Ok(())
+        } else if decoded.len() >= limits.baselines {
+            Err(limits.baselines_exceeded())
+        } else {
+            limits.check_claims(decoded.iter().sum::<usize>() + objects, is_trusted)
         };
         let Some(tracked) = self.baselines.get_mut(location) else { return result };
         let before = tracked.decoded.as_ref().map_or(0, |decoded| decoded.objects.len());
@@ -523,6 +527,11 @@ impl<S: BaselineSource> Publisher<S> {
         let mut failures: Vec<&ApiFailure> = watch_failures.collect();
         failures.extend(self.baselines.values().filter_map(|tracked| tracked.failure.as_ref()));
         let health = enabled.then(|| health_of(failures));
+        let has_read_all =
+            health == Some(SyncHealth::Up) && self.baselines.values().all(|tracked| tracked.is_synced);
+        if has_read_all && !std::mem::replace(&mut self.has_read_all, true) {
+            self.queue.push(Event::BaselinesRead(S::SOURCE));
+        }
         if self.health != health {
             if let Some(SyncHealth::Down { reason, message }) = &health {
                 warn!(source = %S::SOURCE, %reason, "Some baselines cannot be read: {message}");

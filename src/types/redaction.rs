@@ -1,9 +1,9 @@
 //! Redaction: values that are compared but never exposed are kept as keyed digests.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -23,7 +23,12 @@ struct Key {
     id: KeyId,
     /// The HMAC state after the key, which every digest clones.
     keyed: Hmac<Sha256>,
+    /// The keys of namespaces; `None` if all namespaces share this key.
+    of_namespaces: Option<Mutex<HashMap<Box<str>, RedactionKey>>>,
 }
+
+/// The maximum number of keys of namespaces that are cached.
+const MAX_CACHED_KEYS: usize = 1000;
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
@@ -34,12 +39,39 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 impl RedactionKey {
+    /// A key that all namespaces share: the key of a published baseline.
     pub fn new(bytes: [u8; 32]) -> Self {
+        Self::with_cache(bytes, None)
+    }
+
+    /// The key of a process, from which each namespace has a key of its own: equal values in two namespaces have different
+    /// digests.
+    pub fn of_process(bytes: [u8; 32]) -> Self {
+        Self::with_cache(bytes, Some(Mutex::default()))
+    }
+
+    fn with_cache(bytes: [u8; 32], of_namespaces: Option<Mutex<HashMap<Box<str>, Self>>>) -> Self {
         let id = KeyId(Digest::of(&bytes).first_bytes());
         // HMAC pads keys with zeros to the size of a block.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&bytes);
-        Self(Arc::new(Key { bytes, id, keyed: Hmac::new(&block.into()) }))
+        Self(Arc::new(Key { bytes, id, keyed: Hmac::new(&block.into()), of_namespaces }))
+    }
+
+    /// The key of the digests of objects in this namespace. It is empty for cluster-scoped objects.
+    #[must_use]
+    pub fn of_namespace(&self, namespace: &str) -> Self {
+        let Some(cache) = &self.0.of_namespaces else { return self.clone() };
+        let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = cache.get(namespace) {
+            return key.clone();
+        }
+        if cache.len() >= MAX_CACHED_KEYS {
+            cache.clear();
+        }
+        let key = Self::new(self.mac(&[b"namespace\0", namespace.as_bytes()].concat()));
+        cache.insert(namespace.into(), key.clone());
+        key
     }
 
     pub fn bytes(&self) -> &[u8; 32] {

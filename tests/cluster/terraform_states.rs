@@ -19,7 +19,8 @@ use drift_exporter::{
         terraform::{random_key, run},
     },
     types::{
-        Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, SyncHealth, TrustedNamespaces, WatchMode,
+        Baseline, BaselineOrigin, Clock, GroupKind, RedactionKey, Scope, Source, SyncHealth,
+        TrustedNamespaces, WatchMode,
     },
     watch::{ClusterConnection, client_from},
 };
@@ -79,7 +80,12 @@ fn lease(operation: Option<&str>) -> Value {
 }
 
 async fn next(changes: &mut mpsc::Receiver<Event>) -> Event {
-    completes("a change", changes.recv()).await.unwrap()
+    loop {
+        let change = completes("a change", changes.recv()).await.unwrap();
+        if !matches!(change, Event::BaselinesRead(_)) {
+            return change;
+        }
+    }
 }
 
 async fn baseline(changes: &mut mpsc::Receiver<Event>) -> Arc<Baseline> {
@@ -116,7 +122,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
     let connection =
         ClusterConnection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
     let client = cluster.block_on(client_from(&connection)).unwrap();
-    let key = random_key().unwrap();
+    let key = RedactionKey::new(random_key().unwrap());
     let scope = Scope::new(["terraform"], []);
     let trusted_namespaces = TrustedNamespaces::new(["terraform"]);
     let terraform = StateLocations { scope, trusted_namespaces, ..StateLocations::default() };

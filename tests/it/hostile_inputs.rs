@@ -9,7 +9,7 @@ use drift_exporter::{
     },
     rules::{RuleConfig, RuleSet, RuleSpec},
     sources::{read_objects, terraform},
-    types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, Source},
+    types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, Source, TrustedNamespaces},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A Secret of Helm with a release of this name, and a chart that hides the compression ratio of its manifest.
-fn release(namespace: &str, name: &str, revision: u64, manifest: &str) -> Value {
+pub(crate) fn release(namespace: &str, name: &str, revision: u64, manifest: &str) -> Value {
     let mut random = fastrand::Rng::with_seed(1);
     let noise = (manifest.len() / 60).min(900 << 10);
     let chart: String = std::iter::repeat_with(|| random.alphanumeric()).take(noise).collect();
@@ -175,6 +175,27 @@ async fn namespace_cannot_exceed_its_share_of_claims_and_baselines() {
         last = source.next_baseline().await;
     }
     assert!(is_too_large(&last, "limits.namespace.baselines"), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trusted_namespace_has_a_larger_share_of_claims() {
+    let server = ApiServer::with_source_kinds();
+    for namespace in ["evil", "trusted"] {
+        server.put("secrets", release(namespace, "web", 1, &manifest(&["a", "b", "c"])));
+    }
+    let namespace = NamespaceLimits { claims: 2, trusted_claims: 3, ..NamespaceLimits::default() };
+    let mut settings = Settings { limits: Limits { namespace, ..Limits::default() }, ..enabled() };
+    settings.helm.trusted_namespaces = TrustedNamespaces::new(["trusted"]);
+    let mut source = SourceFixture::start_releases(&server, settings);
+    let mut releases = [source.next_baseline().await, source.next_baseline().await];
+    releases.sort_by_key(|release| release.name.clone());
+    let [evil, trusted] = &releases;
+    assert!(is_too_large(evil, "limits.namespace.claims"), "{evil:?}");
+    assert_eq!((trusted.objects.len(), &trusted.fault), (3, &None));
+
+    server.put("secrets", release("trusted", "more", 1, &manifest(&["d"])));
+    source.expect_up().await;
+    assert!(is_too_large(&*source.next_baseline().await, "limits.namespace.trusted_claims"));
 }
 
 #[tokio::test(start_paused = true)]

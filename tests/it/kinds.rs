@@ -369,7 +369,7 @@ async fn exporter_discovers_kinds_of_the_embedded_cluster() {
         log: LogHandle::default(),
         client: kube::Client::new(service, "default"),
         settings: settings(vec![WantedKind::parse("v1", "Namespace").unwrap()]),
-        redaction_key: RedactionKey::new([7; 32]),
+        redaction_key: RedactionKey::of_process([7; 32]),
         clock: Clock::system(),
         timing: WatcherConfig::default(),
         events: false,

@@ -122,7 +122,7 @@ fn exporter_with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exp
         log: LogHandle::default(),
         client: api.client(),
         settings: Settings::default(),
-        redaction_key: RedactionKey::new([7; 32]),
+        redaction_key: RedactionKey::of_process([7; 32]),
         clock: Clock::new(|| Timestamp::from_second(BEGIN).unwrap()),
         timing: WatcherConfig::default(),
         events: false,

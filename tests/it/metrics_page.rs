@@ -486,6 +486,21 @@ async fn namespace_has_at_most_the_series_of_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn critical_drift_gets_series_before_other_drift() {
+    let api = ApiServer::default();
+    for name in ["a-warning", "b-warning", "z-critical"] {
+        api.put("deployments", edited(deployment(name), 1));
+    }
+    let exporter = ExporterFixture::ready_with(&api, Settings { max_series: 3, ..Settings::default() }).await;
+    let critical = "[{name: worse, match: {names: [z-critical]}, effect: {severity: critical}}]";
+    exporter.rules(rules(critical)).await;
+    let families = parse(&exporter.metrics().await);
+    let shown: Vec<_> =
+        families["drift_resource_drifted"].iter().map(|(labels, _)| labels["name"].clone()).collect();
+    assert_eq!(shown, ["z-critical"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_drifted_setting_hides_other_objects() {
     let exporter = ExporterFixture::start_with(
         &sample_cluster(),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use drift_exporter::{
-    config::Settings,
+    config::{BaselineLimits, Limits, Settings},
     engine::{Claim, History},
     rules::{RuleConfig, RuleSet, TeamRules},
     server::Auth,
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     helm_source::{release, stored},
+    hostile_inputs,
     support::{
         api_server::ApiServer,
         engine::{EngineFixture, key, sensitive_state, state},
@@ -283,6 +284,50 @@ async fn guesses_of_a_secret_look_the_same_whether_right_or_wrong() {
     }
 }
 
+/// The declared and the live value of the only difference of a claim.
+async fn displayed_values(exporter: &ExporterFixture, source: Source, name: &str) -> [String; 2] {
+    let claim = claim(exporter, source, name).await.unwrap();
+    assert_eq!(claim["verdict"], "drifted", "{claim}");
+    let [difference] = claim["differences"].as_array().unwrap().as_slice() else { panic!("{claim}") };
+    assert_eq!(difference["path"], "data.key", "{claim}");
+    ["expected", "actual"].map(|value| difference[value].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_values_of_two_namespaces_have_different_digests() {
+    let api = api_server();
+    for namespace in ["victim", "tenant"] {
+        let secret = |name: &str, key: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": key, "unchanged": "aHVudGVyMQ=="},
+                "metadata": {"namespace": namespace, "name": format!("{namespace}-{name}"), "uid": "u-secret"}})
+        };
+        let [drifted, in_sync] = ["drifted", "synced"].map(|name| secret(name, "aHVudGVyMQ=="));
+        let plain = config_map(namespace, &format!("{namespace}-plain"), "hunter1");
+        put_release(&api, namespace, 1, "deployed", &[drifted, in_sync.clone(), plain]);
+        put_state(&api, namespace, &[(SECRET, namespace, &format!("{namespace}-state"), "hunter1")]);
+        api.put("secrets", secret("drifted", "aHVudGVyMg=="));
+        api.put("secrets", in_sync);
+        api.put("configmaps", config_map(namespace, &format!("{namespace}-plain"), "hunter2"));
+        let mut of_state = secret("state", "aHVudGVyMg==");
+        of_state["metadata"]["uid"] = json!(format!("u-{namespace}-state"));
+        of_state["data"].as_object_mut().unwrap().remove("unchanged");
+        api.put("secrets", of_state);
+    }
+    let exporter = start(&api).await;
+    for (source, name) in [(Source::Helm, "drifted"), (Source::Helm, "plain"), (Source::Terraform, "state")] {
+        let victim = displayed_values(&exporter, source, &format!("victim-{name}")).await;
+        let tenant = displayed_values(&exporter, source, &format!("tenant-{name}")).await;
+        for (one, other) in victim.iter().zip(&tenant) {
+            assert!(one.starts_with("hmac:") && other.starts_with("hmac:"), "{one} {other}");
+            assert_ne!(one, other, "{source} {name}");
+        }
+        assert_ne!(victim[0], victim[1], "{source} {name}");
+    }
+    for name in ["victim-synced", "tenant-synced"] {
+        assert_eq!(verdict(&exporter, Source::Helm, name).await.as_deref(), Some("in_sync"), "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn untrusted_differences_are_listed_and_counted_and_never_alert() {
     let api = api_server();
@@ -416,6 +461,35 @@ async fn corroborations_of_deleted_releases_do_not_survive_a_restart() {
     api.delete("secrets", "ops", "sh.helm.release.v1.web.v1");
     let pruned = restart(&api, history).await;
     assert_eq!(pruned.snapshot().history.corroborations.iter().count(), 0);
+}
+
+/// The exporter does not wait for a namespace whose releases cost too much work, and keeps the corroborations of those that it has
+/// not read yet.
+#[tokio::test(start_paused = true)]
+async fn corroborations_of_unread_releases_survive_a_restart() {
+    let api = api_server();
+    put_release(&api, "ops", 1, "deployed", &[role("get", &json!({}))]);
+    api.put("clusterroles", role("get", &annotations("ops")));
+    let exporter = start(&api).await;
+    let history = exporter.snapshot().history.clone();
+    assert_eq!(history.corroborations.iter().count(), 1);
+    drop(exporter);
+    api.delete("clusterroles", "", "reader");
+    let document = |at: usize| format!("---\n{}\n", config_map("ops", &format!("c{at}"), "a"));
+    let documents: Vec<String> = (0..9).map(document).collect();
+    for name in ["a", "b", "c"] {
+        api.put("secrets", hostile_inputs::release("ops", name, 1, &documents.concat()));
+    }
+    let baseline = BaselineLimits { documents: 8, ..BaselineLimits::default() };
+    let settings = Settings { limits: Limits { baseline, ..Limits::default() }, ..settings() };
+    let exporter =
+        ExporterFixture::start_with_history(&api, api.client(), settings, Auth::default(), history);
+    settle().await;
+    let faulty =
+        exporter.snapshot().baselines.values().filter(|state| state.baseline.fault.is_some()).count();
+    assert_eq!(faulty, 3);
+    assert_eq!(exporter.snapshot().history.corroborations.iter().count(), 1);
+    assert_eq!(verdict(&exporter, Source::Helm, "reader").await.as_deref(), Some("missing"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -231,7 +231,7 @@ impl InProcess {
             log: LogHandle::default(),
             client,
             settings,
-            redaction_key: RedactionKey::new([7; 32]),
+            redaction_key: RedactionKey::of_process([7; 32]),
             clock,
             timing: WatcherConfig::default(),
             events: false,

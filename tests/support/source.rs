@@ -97,6 +97,7 @@ impl SourceFixture {
     pub async fn next(&mut self) -> SourceEvent {
         let change = completes("an event", self.events.recv()).await;
         match change.expect("the source runs") {
+            Event::BaselinesRead(_) => Box::pin(self.next()).await,
             Event::Baseline(baseline) => SourceEvent::Baseline(baseline),
             Event::BaselineRemoved(_, name) => SourceEvent::Removed(name.to_string()),
             Event::SourceHealth(_, health) => SourceEvent::Health(health),

@@ -18,12 +18,13 @@ pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -
         return None;
     }
     let text = object["metadata"]["annotations"].get(LAST_APPLIED)?;
+    let key = key.of_namespace(&object_key.namespace);
     let document = text.as_str().and_then(|text| JsonPart::Text(text).read::<Node>().ok());
     let (version, body) = match document {
         Some(mut document) if declares(&document, object_key) => {
             let api_version = document["apiVersion"].as_str().unwrap_or_default();
             let version: Box<str> = api_version.rsplit('/').next().unwrap_or_default().into();
-            normalize(&mut document, key);
+            normalize(&mut document, &key);
             (version, DeclaredBody::Subset(pack(&document)))
         }
         Some(_) | None => {
@@ -36,7 +37,7 @@ pub fn last_applied(object: &Node, object_key: &ObjectKey, key: &RedactionKey) -
 /// The baseline of an object that has the annotation and cannot be decoded.
 pub fn unreadable_last_applied(object_key: &ObjectKey, key: &RedactionKey) -> Option<DeclaredObject> {
     let body = DeclaredBody::Opaque(UnknownReason::Unreadable);
-    let kind = &object_key.kind;
+    let (kind, key) = (&object_key.kind, key.of_namespace(&object_key.namespace));
     (!is_secret(kind.group_kind())).then(|| opaque_or_subset(object_key, &kind.version, body, key))
 }
 
@@ -44,11 +45,11 @@ fn opaque_or_subset(
     object_key: &ObjectKey,
     version: &str,
     body: DeclaredBody,
-    key: &RedactionKey,
+    key: RedactionKey,
 ) -> DeclaredObject {
     let Kind { group, kind, .. } = &*object_key.kind;
     let object = ObjectRef::new(group, version, kind, &object_key.namespace, &object_key.name);
-    DeclaredObject::new(kind, object, key.clone(), body)
+    DeclaredObject::new(kind, object, key, body)
 }
 
 /// Whether a manifest declares this object: a copied annotation declares another one. The API server ignores the namespace

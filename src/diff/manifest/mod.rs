@@ -33,11 +33,12 @@ use crate::types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey};
 /// An object as a manifest declares it.
 pub fn declared_object(object: ObjectRef, document: Value, key: &RedactionKey) -> DeclaredObject {
     let mut document = Node::from(document);
-    normalize(&mut document, key);
+    let key = key.of_namespace(&object.namespace);
+    normalize(&mut document, &key);
     let is_secret = is_secret(object.group_kind());
     let sensitive = ["data", "metadata.annotations"].iter().filter(|_| is_secret).map(|path| (*path).into());
     let (kind, body) = (object.kind.clone(), DeclaredBody::Subset(pack(&document)));
-    DeclaredObject { sensitive: sensitive.collect(), ..DeclaredObject::new(&kind, object, key.clone(), body) }
+    DeclaredObject { sensitive: sensitive.collect(), ..DeclaredObject::new(&kind, object, key, body) }
 }
 
 pub(super) fn compare_manifest<'a>(

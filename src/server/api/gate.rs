@@ -162,8 +162,8 @@ impl GateQuery {
             (_, Some(episode)) => {
                 let values = caller.values();
                 let differences = episode.differences.iter();
-                let views: Vec<_> =
-                    differences.map(|difference| DifferenceView::new(difference, &values)).collect();
+                let view = |difference| DifferenceView::new(difference, &row.entry.key().namespace, &values);
+                let views: Vec<_> = differences.map(view).collect();
                 drift_details(
                     &episode.differences,
                     &views,

@@ -304,7 +304,7 @@ impl<'a> ResourceView<'a> {
         let (verdict, reason) = state.reported_verdict(entry);
         let episode = claim.verdict.episode();
         let worst = episode.and_then(|episode| episode.differences.first());
-        let difference_view = |difference| DifferenceView::new(difference, values);
+        let difference_view = |difference| DifferenceView::new(difference, &key.namespace, values);
         let counted = episode.map_or(&[][..], |episode| &episode.differences);
         let differences: Vec<_> = counted.iter().map(difference_view).collect();
         let [(desired_spec, desired_forms), (actual_spec, actual_forms)] = specs(entry, &differences);
@@ -452,8 +452,9 @@ impl<'a> JobView<'a> {
 }
 
 impl<'a> DifferenceView<'a> {
-    pub(super) fn new(difference: &'a Difference, values: &ValueRedactor) -> Self {
-        let DisplayedValues { expected, actual } = values.redact(&difference.finding);
+    /// A difference of an object in this namespace.
+    pub(super) fn new(difference: &'a Difference, namespace: &str, values: &ValueRedactor) -> Self {
+        let DisplayedValues { expected, actual } = values.redact(&difference.finding, namespace);
         Self {
             path: difference.finding.path.as_str().into(),
             field: Some(Word::Known(difference.finding.class)),
@@ -624,7 +625,7 @@ mod tests {
     fn json(expected: &FieldValue, actual: &FieldValue) -> Value {
         let difference = difference_fixture(FieldClass::Image, "spec.a", expected.clone(), actual.clone());
         let redactor = ValueRedactor::with_plain_values(RedactionKey::new([2; 32]));
-        serde_json::to_value(DifferenceView::new(&difference, &redactor)).unwrap()
+        serde_json::to_value(DifferenceView::new(&difference, "shop", &redactor)).unwrap()
     }
 
     fn read(json: &Value) -> (FieldValue, FieldValue) {

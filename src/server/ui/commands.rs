@@ -173,7 +173,7 @@ fn suggested_rules(
     let differences = claims.iter().filter_map(ClaimRow::episode).flat_map(|episode| &episode.differences);
     let fields = differences.map(|difference| {
         let finding = &difference.finding;
-        let (path, value) = (finding.path.as_str(), values.redact(finding).actual.into_owned());
+        let (path, value) = (finding.path.as_str(), values.redact(finding, namespace).actual.into_owned());
         AcceptedField { group: &kind.group, kind: &kind.kind, namespace, name, path, value }
     });
     let mut rules = acceptance_rules(fields, &why);

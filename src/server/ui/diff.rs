@@ -21,6 +21,7 @@ const DIFF_TIMEOUT: Duration = Duration::from_millis(50);
 
 pub(super) fn diff_table<'a>(
     differences: impl Iterator<Item = &'a Difference>,
+    namespace: &str,
     values: &ValueRedactor,
     now: Timestamp,
 ) -> Markup {
@@ -28,14 +29,14 @@ pub(super) fn diff_table<'a>(
         div.scroll {
             table.diff {
                 thead { tr { th scope="col" { "Declared" } th scope="col" { "Actual" } } }
-                @for difference in differences { (field_rows(difference, values, now)) }
+                @for difference in differences { (field_rows(difference, namespace, values, now)) }
             }
         }
     }
 }
 
-fn field_rows(difference: &Difference, values: &ValueRedactor, now: Timestamp) -> Markup {
-    let DisplayedValues { expected, actual } = values.redact(&difference.finding);
+fn field_rows(difference: &Difference, namespace: &str, values: &ValueRedactor, now: Timestamp) -> Markup {
+    let DisplayedValues { expected, actual } = values.redact(&difference.finding, namespace);
     html! {
         tbody {
             tr.field { th colspan="2" scope="rowgroup" { (field_header(difference, now)) } }

@@ -130,7 +130,7 @@ fn claim_section(
     values: &ValueRedactor,
     now: Timestamp,
 ) -> Markup {
-    let claim = &row.entry.claim;
+    let (claim, namespace) = (&row.entry.claim, &row.entry.key().namespace);
     html! {
         section id={ "claim-" (claim.source) } .claim {
             @if is_named { h2 { "By " (claim.source) } }
@@ -139,18 +139,18 @@ fn claim_section(
                 (badge(row.verdict)) @if !row.is_drifted() { "." } " " (headline(row, prefix, now))
             }
             @if let Some(episode) = row.episode() {
-                div id={ "differences-" (claim.source) } { h2 { "Differences" } (diff_table(episode.differences.iter(), values, now)) }
+                div id={ "differences-" (claim.source) } { h2 { "Differences" } (diff_table(episode.differences.iter(), namespace, values, now)) }
             }
             @if claim.verdict.ignored_differences().next().is_some() {
                 div id={ "ignored-" (claim.source) } {
                     h2 { "Ignored by rules" }
-                    (diff_table(claim.verdict.ignored_differences(), values, now))
+                    (diff_table(claim.verdict.ignored_differences(), namespace, values, now))
                 }
             }
             @if !claim.verdict.untrusted_differences().is_empty() {
                 div id={ "untrusted-" (claim.source) } {
                     h2 { "Untrusted differences" }
-                    (diff_table(claim.verdict.untrusted_differences().iter(), values, now))
+                    (diff_table(claim.verdict.untrusted_differences().iter(), namespace, values, now))
                 }
             }
             @if let Some(details) = claim.details.as_ref().filter(|details| !details.blind_fields.is_empty()) {

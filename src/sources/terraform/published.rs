@@ -342,11 +342,11 @@ fn redact_strings(key: &RedactionKey, value: &mut Node) {
     }
 }
 
-/// Generates a key from the random source of the operating system.
-pub fn random_key() -> io::Result<RedactionKey> {
+/// Generates the bytes of a key from the random source of the operating system.
+pub fn random_key() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(RedactionKey::new(bytes))
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ fn from_attributes(
     let ResourceInstance { address, resource_type, schema_version, mut attributes, mut sensitive, identity } =
         instance;
     let object = object_of(resource_type, &attributes, identity.as_ref()).ok_or(SkipReason::NoIdentity)?;
+    let key = &key.of_namespace(&object.namespace);
     let uid = attributes["metadata"][0]["uid"].as_str().filter(|uid| !uid.is_empty()).map(Into::into);
     // Old versions of Terraform do not store the marks of the provider's schema.
     let by_schema =
@@ -113,6 +114,7 @@ fn from_document(instance: ResourceInstance<'_>, key: &RedactionKey) -> Result<D
         ["live_uid", "uid"].iter().find_map(|name| attributes[*name].as_str().filter(|uid| !uid.is_empty()));
     let uid = uid.map(Into::into);
     let mut sensitive = if is_manifest { document_paths(&sensitive) } else { sensitive_fields(&attributes) };
+    let key = &key.of_namespace(&object.namespace);
     let keys = std::slice::from_ref(key);
     if is_secret(object.group_kind()) {
         redact_secret(&mut document, &object.group, &object.kind, keys);
