@@ -1,6 +1,6 @@
 //! The index of all baselines: which of them declare an object, and which of them belong to this cluster.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, hash::RandomState, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -8,10 +8,13 @@ use super::{shared_map::SharedMap, trust::Corroborations};
 use crate::{
     diff::{LiveContent, declared_labels, is_written_by_terraform, terraform::sensitive_fields},
     types::{
-        Baseline, DeclaredObject, HelmRelease, Kind, LiveObject, ObjectKey, RedactionKey, Source,
-        WHOLE_OBJECT,
+        Baseline, DeclaredObject, GroupKind, HelmRelease, Kind, LiveObject, NamespacedName, ObjectKey,
+        RedactionKey, ShortText, Source, WHOLE_OBJECT,
     },
 };
+
+/// A map that is read by borrowed keys. Tenants choose the keys, so their hashes must not be predictable.
+type BorrowedKeyMap<K, V> = hashbrown::HashMap<K, V, RandomState>;
 
 /// Identifies a baseline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,9 +32,21 @@ impl BaselineId {
 #[derive(Debug, Default)]
 pub(super) struct Baselines {
     states: BaselineStates,
-    declarations: HashMap<ObjectKey, Vec<Declaration>>,
-    /// The kinds of the declared objects, which their keys share.
-    kinds: Vec<Arc<Kind>>,
+    declarations: BorrowedKeyMap<GroupKind, KindDeclarations>,
+}
+
+/// The declarations of the objects of one kind.
+#[derive(Debug)]
+struct KindDeclarations {
+    /// The keys of these objects share it.
+    kind: Arc<Kind>,
+    objects: BorrowedKeyMap<NamespacedName<ShortText>, Vec<Declaration>>,
+}
+
+impl KindDeclarations {
+    fn new(kind: Arc<Kind>) -> Self {
+        Self { kind, objects: BorrowedKeyMap::default() }
+    }
 }
 
 /// The state of each baseline, by source and name. Cheap to clone: a write copies the few states next to it.
@@ -156,7 +171,7 @@ impl Baselines {
     }
 
     pub(super) fn is_declared(&self, key: &ObjectKey) -> bool {
-        self.declarations.contains_key(key)
+        self.declarations_of(key).next().is_some()
     }
 
     pub(super) fn is_declared_by(&self, id: &BaselineId, key: &ObjectKey) -> bool {
@@ -174,26 +189,37 @@ impl Baselines {
         })
     }
 
-    pub(super) fn keys_of_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
-        self.declarations.keys().filter(|key| key.kind.is_same_type(kind)).cloned().collect()
+    #[cfg(test)]
+    pub(super) fn declared_kinds(&self) -> usize {
+        self.declarations.len()
+    }
+
+    /// The declared objects of a kind.
+    pub(super) fn keys_of_kind(&self, kind: &Kind) -> impl Iterator<Item = ObjectKey> {
+        let of_kind = self.declarations.get(&kind.group_kind());
+        of_kind.into_iter().flat_map(|declarations| {
+            declarations.objects.keys().map(|NamespacedName { namespace, name }| ObjectKey {
+                kind: declarations.kind.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+            })
+        })
     }
 
     /// The name of another baseline of the same source that declares the whole object, if `baseline` newly
     /// declares the whole object, too. The authority of both covers its namespace.
     pub(super) fn conflicting_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
-        let declarations = self.declarations.get(&declared_key(object))?;
+        let key = declared_key(object);
         let namespace = &*object.object.namespace;
         let id = BaselineId::of(baseline);
-        let already_declares = declarations.iter().any(|declaration| declaration.baseline == id);
+        let already_declares = self.is_declared_by(&id, &key);
         if object.is_partial() || already_declares || !baseline.authority.covers(namespace) {
             return None;
         }
-        let owner = declarations.iter().map(|declaration| (&declaration.baseline, &declaration.object)).find(
-            |(owner, declared)| {
-                let covers = |state: &BaselineState| state.baseline.authority.covers(namespace);
-                owner.source == id.source && !declared.is_partial() && self.get(owner).is_some_and(covers)
-            },
-        );
+        let owner = self
+            .declared(id.source, &key)
+            .map(|(state, declared)| (&*state.baseline, declared))
+            .find(|(owner, declared)| !declared.is_partial() && owner.authority.covers(namespace));
         owner.map(|(owner, _)| &*owner.name)
     }
 
@@ -278,7 +304,7 @@ impl Baselines {
     pub(super) fn match_by_object(&mut self, object: &LiveObject) -> Vec<ObjectKey> {
         let content = object.readable_document().map(LiveContent::new);
         let mut affected = Vec::new();
-        for declaration in self.declarations.get(&object.key).into_iter().flatten() {
+        for declaration in declarations_of(&self.declarations, &object.key) {
             let proves = |state: &BaselineState| {
                 state.cluster_match != ClusterMatch::Here
                     && proves_cluster(&state.baseline, &declaration.object, object, content.as_ref())
@@ -323,16 +349,16 @@ impl Baselines {
     }
 
     fn declarations_of(&self, key: &ObjectKey) -> impl Iterator<Item = &Declaration> {
-        self.declarations.get(key).into_iter().flatten()
+        declarations_of(&self.declarations, key).iter()
     }
 
     fn add_declaration(&mut self, baseline: &BaselineId, object: &Arc<DeclaredObject>) -> ObjectKey {
         let mut key = declared_key(object);
-        match self.kinds.iter().find(|kind| kind.is_same_type(&key.kind)) {
-            Some(kind) => key.kind = kind.clone(),
-            None => self.kinds.push(key.kind.clone()),
-        }
-        let declarations = self.declarations.entry(key.clone()).or_default();
+        let of_kind = self.declarations.entry(key.kind.group_kind().into_owned());
+        let of_kind = of_kind.or_insert_with(|| KindDeclarations::new(key.kind.clone()));
+        key.kind = of_kind.kind.clone();
+        let name = NamespacedName { namespace: key.namespace.clone(), name: key.name.clone() };
+        let declarations = of_kind.objects.entry(name).or_default();
         declarations
             .retain(|existing| existing.baseline != *baseline || existing.object.address != object.address);
         declarations.push(Declaration { baseline: baseline.clone(), object: object.clone() });
@@ -350,18 +376,30 @@ impl Baselines {
 
     fn remove_declaration(&mut self, baseline: &BaselineId, object: &DeclaredObject) -> ObjectKey {
         let key = declared_key(object);
-        if let Some(declarations) = self.declarations.get_mut(&key) {
-            declarations.retain(|existing| {
-                existing.baseline != *baseline
-                    || existing.object.address != object.address
-                    || existing.object.object != object.object
-            });
-            if declarations.is_empty() {
-                self.declarations.remove(&key);
-            }
+        let Some(of_kind) = self.declarations.get_mut(&key.kind.group_kind()) else { return key };
+        let Some(declarations) = of_kind.objects.get_mut(&key.namespaced_name()) else { return key };
+        declarations.retain(|existing| {
+            existing.baseline != *baseline
+                || existing.object.address != object.address
+                || existing.object.object != object.object
+        });
+        if declarations.is_empty() {
+            of_kind.objects.remove(&key.namespaced_name());
+        }
+        if of_kind.objects.is_empty() {
+            self.declarations.remove(&key.kind.group_kind());
         }
         key
     }
+}
+
+fn declarations_of<'a>(
+    declarations: &'a BorrowedKeyMap<GroupKind, KindDeclarations>,
+    key: &ObjectKey,
+) -> &'a [Declaration] {
+    let of_kind = declarations.get(&key.kind.group_kind());
+    let of_object = of_kind.and_then(|of_kind| of_kind.objects.get(&key.namespaced_name()));
+    of_object.map_or(&[], Vec::as_slice)
 }
 
 /// Whether two versions of a baseline have the same lineage, as far as both have one.

@@ -11,12 +11,12 @@
 //! | place | an episode starts | an episode ends with the cause |
 //! |---|---|---|
 //! | [`step_episode`], for each source that judges the object | a difference counts | `reverted`, `absorbed`, `rule` or `deleted`: its table says which |
-//! | `Engine::end_claim`, for a source that judges the object no longer, and for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it, `rule` if a baseline was removed, no watch selects the object or the settings no longer read the baseline that is stored on it |
+//! | `Engine::end_claim`, for a source that judges the object no longer, and, if the source is stored on the object, for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it or is of another lineage, `rule` if a baseline was removed, no watch selects the object or the settings no longer read the baseline that is stored on it |
 //! | `Engine::drop_object`, for a kind that is no longer watched | | `rule`; `deleted` if the cluster no longer serves it |
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
-//! `Engine::record` counts each start and end, and appends it to the history. It does not count the start of drift that may be older
-//! than the watch: [`is_start_observed`].
+//! `Engine::record` counts each start and end, and appends it to the history. `Engine::reconcile` leaves out the start of drift that
+//! may be older than the watch: [`is_start_observed`]. A start in [`rerate`] always counts: the difference counts from now on.
 //!
 //! After a restart the counters start at zero, and the history is what `--history.file` holds. Drift that the first list finds is an
 //! episode, but not a detection; its onset comes from the object's `managedFields`. It is a transition only if the history file has
@@ -54,7 +54,7 @@ use crate::{
         AbsentObject, Authority, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus,
         DeclaredObject, Episode, HashBaseline, Judgement, Kind, LastKnown, LiveObject, ObjectKey,
         OnsetSource, ResolutionCause, RuleInputs, SkipReason, Source, SyncHealth, Verdict, VerdictKind,
-        WatchId, WatchPlan,
+        WatchId, WatchPlan, WatchSpec,
     },
 };
 
@@ -376,9 +376,10 @@ impl Engine {
         true
     }
 
-    /// Reconciles these objects, except declared ones whose kind is not synced: their claims stay as they
-    /// are.
-    fn reconcile_all(&mut self, keys: Vec<ObjectKey>, context: ReconcileContext) {
+    /// Reconciles each of these objects once, except declared ones whose kind is not synced: their claims stay as they are.
+    fn reconcile_all(&mut self, mut keys: Vec<ObjectKey>, context: ReconcileContext) {
+        let mut seen = HashSet::new();
+        keys.retain(|key| seen.insert(key.clone()));
         for key in keys {
             let presence = presence(&self.snapshot.kinds, &key);
             if !matches!(presence, Presence::NotSynced) || !self.baselines.is_declared(&key) {
@@ -387,10 +388,13 @@ impl Engine {
         }
     }
 
-    /// Reconciles the declared objects of a kind that do not exist, after one of its first lists ended.
-    fn reconcile_absent(&mut self, kind: &Kind, now: Timestamp) {
+    /// Reconciles the declared objects that a watch decides on and that do not exist, after its list ended or the API server
+    /// refused it. The objects of other watches of the kind are left out: a tenant may request many watches.
+    fn reconcile_absent(&mut self, watch: &WatchSpec, now: Timestamp) {
         let context = ReconcileContext::new(ResolutionCause::Deleted, now);
-        for key in self.baselines.keys_of_kind(kind) {
+        let keys = self.baselines.keys_of_kind(&watch.kind);
+        let decided: Vec<ObjectKey> = keys.filter(|key| watch.decides_presence_of(key)).collect();
+        for key in decided {
             let presence = presence(&self.snapshot.kinds, &key);
             if matches!(presence, Presence::Absent | Presence::Unwatched) {
                 self.reconcile(&key, &presence, context);
@@ -457,7 +461,7 @@ impl Engine {
         }
         let matched = self.baselines.match_by_object(&object);
         self.reconcile(&key, &Presence::Exists(object), context);
-        self.reconcile_matched(matched, &HashSet::new(), now);
+        self.reconcile_matched(matched, &[key].into(), now);
         true
     }
 
@@ -548,7 +552,7 @@ impl Engine {
             self.apply_object(kind, object, context);
         }
         self.reconcile_matched(matched, &reconciled, now);
-        self.reconcile_absent(&spec.kind, now);
+        self.reconcile_absent(&spec, now);
         self.snapshot.update_readiness();
         self.snapshot.sequence += 1;
         true
@@ -583,8 +587,8 @@ impl Engine {
         }
         // A kind that cannot be watched has no list whose end would trigger this.
         for kind in self.snapshot.kinds.clone() {
-            if kind.watches.iter().any(|watch| is_refused(&watch.health)) {
-                self.reconcile_absent(&kind.kind, now);
+            for refused in kind.watches.iter().filter(|watch| is_refused(&watch.health)) {
+                self.reconcile_absent(&refused.spec, now);
             }
         }
         self.snapshot.update_readiness();
@@ -646,9 +650,9 @@ impl Engine {
         let Some(state) = self.watch_state_mut(watch) else { return false };
         state.first_list_ended |= refused;
         state.health = health;
-        let kind = state.spec.kind.clone();
+        let spec = state.spec.clone();
         if refused {
-            self.reconcile_absent(&kind, now);
+            self.reconcile_absent(&spec, now);
         }
         self.snapshot.update_readiness();
         self.snapshot.sequence += 1;
@@ -1085,15 +1089,16 @@ mod tests {
     };
 
     use jiff::Timestamp;
-    use prometheus_client::registry::Registry;
+    use prometheus_client::{encoding::text::encode, registry::Registry};
 
     use crate::{
         engine::{ClaimEntry, Engine, EngineMetrics, EpisodeChange, History},
         event::{EngineConfig, Event},
         types::{
-            Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, Digest, HashBaseline,
-            HashMismatch, Kind, LiveObject, ObjectKey, ResolutionCause, Source, SyncHealth, Watch, WatchIds,
-            WatchPlan, WatchSpec,
+            Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, DeclaredBody,
+            DeclaredObject, Digest, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey, ObjectRef,
+            RedactionKey, ResolutionCause, Source, SyncHealth, UnknownReason, Watch, WatchIds, WatchPlan,
+            WatchSpec,
         },
     };
 
@@ -1253,6 +1258,104 @@ mod tests {
             this_cluster: true,
             authority: Authority::Cluster,
         })
+    }
+
+    fn declared(group: &str, kind: &str, namespace: &str, name: &str) -> Arc<DeclaredObject> {
+        let body = DeclaredBody::Opaque(UnknownReason::Unhashable);
+        let object = ObjectRef::new(group, "v1", kind, namespace, name);
+        Arc::new(DeclaredObject::new("custom", object, RedactionKey::new([7; 32]), body))
+    }
+
+    /// Each namespace has a watch of its own. The end of its list concerns the missing objects of this namespace.
+    #[test]
+    fn list_reconciles_missing_objects_of_its_watch_only() {
+        let namespaces: Vec<String> = (0..20).map(|number| format!("team-{number}")).collect();
+        let in_namespace = |namespace: &String| WatchSpec {
+            namespace: Some(namespace.as_str().into()),
+            ..WatchSpec::all(Arc::new(Kind::service()))
+        };
+        let watches = WatchIds::default().assign(namespaces.iter().map(in_namespace).map(Arc::new));
+        let objects = namespaces.iter().flat_map(|namespace| {
+            (0..30).map(move |number| declared("", "Service", namespace, &format!("web-{number}")))
+        });
+        let declaring = Baseline { objects: objects.collect(), ..Baseline::clone(&baseline("state", 1)) };
+        let mut registry = Registry::default();
+        let metrics = EngineMetrics::register(&mut registry);
+        let plan = WatchPlan { watches: watches.clone(), ..WatchPlan::default() };
+        let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
+        let mut engine = Engine::new(&plan, with_hashes(), History::default(), metrics, clock);
+        engine.apply(Event::Baseline(Arc::new(declaring)));
+        for (ended, watch) in watches.iter().enumerate() {
+            engine.apply(Event::ListStarted(watch.id));
+            engine.apply(Event::ListEnded(watch.id));
+            let claims = engine.snapshot().kinds[0].blocks.entries().count();
+            assert_eq!(claims, 30 * (ended + 1), "the missing objects of each synced namespace have a claim");
+        }
+        assert_eq!(reconciles(&registry), 600);
+    }
+
+    /// The object proves that the state is of this cluster, so that the state asks for all of its objects.
+    #[test]
+    fn one_event_reconciles_an_object_once() {
+        let watch = services();
+        let proving = |number: u32| {
+            let name = format!("web-{number}");
+            let declared = declared("", "Service", "shop", &name);
+            let key = ObjectKey::new(watch.spec.kind.clone(), "shop", &name);
+            let hash_baseline = HashBaseline::NotRequested;
+            let live = LiveObject { key, hash_baseline, ..LiveObject::clone(&object(&watch)) };
+            (
+                Arc::new(DeclaredObject { uid: Some("uid".into()), ..DeclaredObject::clone(&declared) }),
+                Arc::new(live),
+            )
+        };
+        let (declared, objects): (Vec<_>, Vec<_>) = (0..10).map(proving).unzip();
+        let state =
+            Baseline { objects: declared, this_cluster: false, ..Baseline::clone(&baseline("state", 1)) };
+        for state_first in [false, true] {
+            let mut registry = Registry::default();
+            let metrics = EngineMetrics::register(&mut registry);
+            let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
+            let mut engine = Engine::new(&plan_of(&watch), with_hashes(), History::default(), metrics, clock);
+            let state = Event::Baseline(Arc::new(state.clone()));
+            engine.apply(Event::ListStarted(watch.id));
+            engine.apply(Event::ListEnded(watch.id));
+            if state_first {
+                engine.apply(state);
+                // The first object proves it for all: the others are missing so far.
+                let before = reconciles(&registry);
+                engine.apply(Event::Applied(watch.id, objects[0].clone()));
+                assert_eq!(reconciles(&registry) - before, 10);
+            } else {
+                objects
+                    .iter()
+                    .for_each(|object| drop(engine.apply(Event::Applied(watch.id, object.clone()))));
+                let before = reconciles(&registry);
+                engine.apply(state);
+                assert_eq!(reconciles(&registry) - before, 10);
+            }
+        }
+    }
+
+    /// How many claims were reconciled.
+    fn reconciles(registry: &Registry) -> u64 {
+        let mut page = String::new();
+        encode(&mut page, registry).unwrap();
+        let samples = page.lines().filter(|line| line.starts_with("drift_reconciles_total{"));
+        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    #[test]
+    fn removed_baselines_leave_no_declared_kinds() {
+        let mut engine = engine(&plan_of(&services()));
+        for number in 0..10 {
+            let objects = vec![declared("example.com", &format!("Kind{number}"), "shop", "web")];
+            let declaring = Baseline { objects, ..Baseline::clone(&baseline("state", number)) };
+            engine.apply(Event::Baseline(Arc::new(declaring)));
+            assert_eq!(engine.baselines.declared_kinds(), 1);
+        }
+        engine.apply(Event::BaselineRemoved(Source::Terraform, "state".into()));
+        assert_eq!(engine.baselines.declared_kinds(), 0);
     }
 
     #[test]

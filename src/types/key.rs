@@ -8,6 +8,7 @@ use std::{
 };
 
 use ecow::EcoString;
+use hashbrown::Equivalent;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupKind, Kind, api_version};
@@ -69,6 +70,13 @@ pub struct NamespacedName<S = Box<str>> {
     /// Empty for cluster-scoped objects.
     pub namespace: S,
     pub name: S,
+}
+
+/// A map with owned names is read by borrowed ones.
+impl Equivalent<NamespacedName<ShortText>> for NamespacedName<&str> {
+    fn equivalent(&self, owned: &NamespacedName<ShortText>) -> bool {
+        *self.namespace == *owned.namespace && *self.name == *owned.name
+    }
 }
 
 /// `shop/web`.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use hashbrown::Equivalent;
 use serde::{Deserialize, Serialize};
 
 use super::{NameSet, Scope, Selector};
@@ -47,6 +48,13 @@ impl<'a> GroupKind<&'a str> {
     /// Secrets hold credentials and Leases change every few seconds, so the exporter never lists all of them.
     pub fn requires_selector(self) -> bool {
         [GroupKind::SECRET, GroupKind::LEASE].contains(&self)
+    }
+}
+
+/// A map with owned kinds is read by borrowed ones.
+impl Equivalent<GroupKind> for GroupKind<&str> {
+    fn equivalent(&self, owned: &GroupKind) -> bool {
+        *self == owned.as_deref()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
-use super::{Kind, NameSet, Scope, Selector, ServedKinds, closed_sets::closed_set};
+use super::{Kind, NameSet, ObjectKey, Scope, Selector, ServedKinds, closed_sets::closed_set};
 
 /// Whether a watch or a source has synced, and receives changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,6 +198,11 @@ impl WatchSpec {
         self.delivers(namespace, name)
             && self.selector.is_none()
             && (self.filters.is_empty() || self.filters.iter().any(ignores_labels))
+    }
+
+    /// Whether the list of this watch, or its refusal, shows if this object exists.
+    pub fn decides_presence_of(&self, key: &ObjectKey) -> bool {
+        self.matches_nothing() || self.is_authoritative_for(&key.namespace, &key.name)
     }
 
     /// Whether a filter matches an object with these labels.
