@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::{AppError, Exporter, ExporterDeps, SettingsHandle, assemble, spawn_ingest};
+use super::{AppError, Exporter, ExporterDeps, SettingsHandle, assemble, spawn_thread};
 use crate::{
     config::Settings,
     engine::{History, Snapshot, SnapshotReader},
@@ -56,7 +56,7 @@ impl InProcessExporter {
     pub fn start(deps: &ExporterDeps) -> Result<Self, AppError> {
         let Exporter { ingest, exposed, settings, .. } = assemble(deps, History::default());
         let state = exposed.state.clone();
-        let ended = spawn_ingest(ingest.run_sources_first())?;
+        let ended = spawn_thread("watch", ingest.run_sources_first())?;
         let stop = deps.stop.clone();
         Ok(Self { router: router(exposed), state, ended, stop, _settings: settings })
     }

@@ -129,7 +129,7 @@ impl HistoryFile {
                 () = stop.cancelled() => false,
             };
             let history = state.snapshot().history.clone();
-            if let Err(error) = tokio::task::block_in_place(|| self.append(&history)) {
+            if let Err(error) = self.append(&history) {
                 error!(path = %self.path.display(), %error, "Cannot write the history file; the next transition retries.");
             }
             if !running {

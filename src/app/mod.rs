@@ -99,8 +99,8 @@ struct RunningExporter {
     state: SnapshotReader,
     ingest: oneshot::Receiver<()>,
     server: JoinHandle<()>,
-    /// The tasks that follow the history.
-    followers: Vec<JoinHandle<()>>,
+    /// The threads that follow the history.
+    followers: Vec<oneshot::Receiver<()>>,
     stop: CancellationToken,
     /// Keeps the settings channel open.
     _settings: SettingsHandle,
@@ -124,8 +124,8 @@ fn start(mut deps: ExporterDeps, listeners: Listeners) -> Result<RunningExporter
     if let Some(health) = health {
         spawn_health(health, exposed.clone())?;
     }
-    let ingest = spawn_ingest(ingest.run())?;
-    let followers = spawn_followers(&deps, &exposed.state, last_sequence, file);
+    let ingest = spawn_thread("watch", ingest.run())?;
+    let followers = spawn_followers(&deps, &exposed.state, last_sequence, file)?;
     if let Some(source) = deps.settings_source.take() {
         let reloader = SettingsReloader {
             source,
@@ -134,7 +134,7 @@ fn start(mut deps: ExporterDeps, listeners: Listeners) -> Result<RunningExporter
             log: deps.log.clone(),
             clock: deps.clock.clone(),
         };
-        tokio::spawn(reloader.run());
+        spawn_thread("settings", reloader.run())?;
     }
     let (state, stop) = (exposed.state.clone(), deps.stop.clone());
     let server =
@@ -158,18 +158,6 @@ impl RunningExporter {
     }
 }
 
-/// Runs the ingest on one thread: passing each object between threads costs half as much again.
-fn spawn_ingest(
-    ingest: impl Future<Output = ()> + Send + 'static,
-) -> Result<oneshot::Receiver<()>, AppError> {
-    let (done, ended) = oneshot::channel();
-    spawn_thread("watch", async {
-        ingest.await;
-        let _ = done.send(());
-    })?;
-    Ok(ended)
-}
-
 /// Serves probes on a separate thread, in plain HTTP, because the kubelet verifies no certificate. The thread ends with the
 /// process, so `/readyz` returns 503 while running requests finish.
 fn spawn_health(listener: TcpListener, exposed: Arc<Exposed>) -> Result<(), AppError> {
@@ -184,29 +172,39 @@ fn spawn_health(listener: TcpListener, exposed: Arc<Exposed>) -> Result<(), AppE
             Ok(listener) => serve(listener, health_router(exposed), limits, Auth::default(), stop).await,
             Err(error) => error!(%error, "Cannot serve /livez and /readyz."),
         }
-    })
+    })?;
+    Ok(())
 }
 
-/// Runs a task on a thread of its own.
-fn spawn_thread(name: &str, task: impl Future<Output = ()> + Send + 'static) -> Result<(), AppError> {
+/// Runs a task on a thread of its own, so that it may block. The receiver reports its end.
+fn spawn_thread(
+    name: &str,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> Result<oneshot::Receiver<()>, AppError> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AppError::Thread)?;
-    let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(task));
-    spawned.map(drop).map_err(AppError::Thread)
+    let (done, ended) = oneshot::channel();
+    let run = move || {
+        runtime.block_on(task);
+        let _ = done.send(());
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(run).map_err(AppError::Thread)?;
+    Ok(ended)
 }
 
+/// Starts what follows the history. A log that nobody reads and a slow disk delay nothing else.
 fn spawn_followers(
     deps: &ExporterDeps,
     state: &SnapshotReader,
     last_sequence: u64,
     file: Option<HistoryFile>,
-) -> Vec<JoinHandle<()>> {
+) -> Result<Vec<oneshot::Receiver<()>>, AppError> {
     let follower = || TransitionFollower { state: state.clone(), last_sequence, stop: deps.stop.clone() };
-    let mut followers = vec![tokio::spawn(log_transitions(follower()))];
+    let mut followers = vec![spawn_thread("log", log_transitions(follower()))?];
     if deps.events {
-        followers.push(tokio::spawn(publish_events(deps.client.clone(), follower())));
+        followers.push(spawn_thread("events", publish_events(deps.client.clone(), follower()))?);
     }
     if let Some(file) = file {
-        followers.push(tokio::spawn(file.run(state.clone(), deps.stop.clone())));
+        followers.push(spawn_thread("history", file.run(state.clone(), deps.stop.clone()))?);
     }
-    followers
+    Ok(followers)
 }
