@@ -169,7 +169,7 @@ impl PermissionArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigArgs {
-    /// Settings file: kinds, sources, rules and more; flags and environment stand above it [default: none].
+    /// Settings file: kinds, sources, rules and more; flags and environment variables take precedence [default: none].
     #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
     pub(super) config_file: Option<PathBuf>,
 }

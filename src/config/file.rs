@@ -14,39 +14,39 @@ const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 /// The pattern of a namespace, or `*`.
 const TRUSTED_NAMESPACE: &str = "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|\\*)$";
 
-/// The settings of drift-exporter. Flags and environment variables stand above them.
+/// The settings of drift-exporter. Flags and environment variables take precedence over them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettingsFile {
-    /// What to watch. Without it: Deployments and Services with the opt-in label for `annotation`, and what people usually apply for
-    /// `last_applied`.
+    /// The kinds to watch. Without it: Deployments and Services with the opt-in label for `annotation`, and commonly applied
+    /// kinds for `last_applied`.
     pub kinds: Vec<KindEntry>,
-    /// The only namespaces to watch; none for all of them.
+    /// The only namespaces to watch; if empty, all namespaces.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
-    /// Namespaces not to watch, whatever else is said.
+    /// Namespaces not to watch, even if other settings name them.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub excluded_namespaces: Vec<String>,
-    /// Where baselines are read from; a key that is there switches its source on. Without it: `annotation`.
+    /// The sources of baselines. Each key that is present enables its source. Without it: `annotation`.
     pub sources: Option<SourcesEntry>,
-    /// Jobs that run Terraform. Without it: those of opr8r, where the source `status_hash` asks for its custom resource.
+    /// Jobs that run Terraform. Without it: those of opr8r, if the source `status_hash` reads its custom resource.
     pub terraform_jobs: Option<TerraformJobsEntry>,
-    /// What to think of differences. They come after the built-in rules; one of the same name takes the place of a built-in.
+    /// The rules for differences. They come after the built-in rules; a rule with the name of a built-in rule replaces it.
     pub rules: Vec<RuleSpec>,
     /// Lets the owners of namespaces write rules of their own.
     pub team_rules: Option<TeamRulesEntry>,
-    /// Whether the annotation `<prefix>/ignore` of an object may name paths whose differences are ignored, with commas between
-    /// them. Whoever edits the object can then mute his own edit, but nothing that is critical. Without it: no.
+    /// Whether the annotation `<prefix>/ignore` of an object may list paths whose differences are ignored, separated by commas. A
+    /// user who edits the object can then mute their own edit, but no critical drift. Without it: false.
     pub mute_by_annotation: bool,
-    /// Which field managers are which class of tool, before the built-in table.
+    /// The classes of field managers. These entries take precedence over the built-in table.
     pub actors: Vec<ActorSpec>,
-    /// How bad differences in some classes of fields are.
+    /// The severity of differences in some classes of fields.
     pub severities: Vec<SeveritySpec>,
     /// Limits on what inputs of tenants may cost.
     pub limits: Limits,
     /// What `/metrics` shows.
     pub metrics: MetricsEntry,
-    /// What API and page show.
+    /// What the API and the page show.
     pub api: ApiEntry,
     /// What is logged.
     pub log: LogEntry,
@@ -61,7 +61,7 @@ pub struct KindEntry {
     pub api_version: String,
     /// `Deployment`; `*` for every kind of the group that can be watched.
     pub kind: String,
-    /// The only namespaces to watch it in; none for all that may be watched.
+    /// The only namespaces to watch it in; if empty, all that may be watched.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     #[serde(default)]
     pub namespaces: Vec<String>,
@@ -73,7 +73,7 @@ pub struct KindEntry {
     pub selector: Option<String>,
 }
 
-/// The sources that are switched on.
+/// The enabled sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("minProperties" = 1))]
@@ -84,9 +84,9 @@ pub struct SourcesEntry {
     pub terraform: Option<TerraformEntry>,
     /// The deployed releases of Helm 3, in Secrets or ConfigMaps.
     pub helm: Option<HelmEntry>,
-    /// What kubectl wrote down on objects when it applied them; never on Secrets.
+    /// What kubectl recorded on objects when it applied them; never on Secrets.
     pub last_applied: Option<LastAppliedEntry>,
-    /// Directories of YAML: what git-sync brings, what a volume mounts, what kustomize wrote.
+    /// Directories of YAML, for example from git-sync, a volume or kustomize.
     pub manifest: Option<ManifestEntry>,
     /// What the controllers of custom resources record in their status. An empty list means opr8r's `SimpleResource`.
     pub status_hash: Option<Vec<StatusHashEntry>>,
@@ -96,7 +96,7 @@ pub struct SourcesEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TerraformEntry {
-    /// The only namespaces in which states and published baselines are looked for; none for all of them.
+    /// The only namespaces from which states and published baselines are read; if empty, all namespaces.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// Namespaces whose states and published baselines may declare objects in other namespaces and cluster-scoped objects; `*` for
@@ -107,8 +107,8 @@ pub struct TerraformEntry {
     pub files: Vec<String>,
     /// How long the lock of an apply may be held until differences count again, such as `30m` or `1h`. Without it: `30m`.
     pub lock_max_age: Option<String>,
-    /// Whether all states declare objects of this cluster. Without it that is found out by the uids in a state, and a state
-    /// none of whose objects is here is not compared.
+    /// Whether all states declare objects of this cluster. Without it, the exporter compares uids, and ignores a state if none of
+    /// its objects is in this cluster.
     pub this_cluster: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct TerraformEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HelmEntry {
-    /// The only namespaces in which releases are looked for; none for all of them.
+    /// The only namespaces from which releases are read; if empty, all namespaces.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// Namespaces whose releases may declare objects in other namespaces and cluster-scoped objects, even without the annotations of
@@ -137,9 +137,9 @@ pub struct LastAppliedEntry {}
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManifestEntry {
-    /// Files, and directories of `*.yaml`, `*.yml` and `*.json`, with all that is below them.
+    /// Files, and directories of `*.yaml`, `*.yml` and `*.json`, including subdirectories.
     pub paths: Vec<String>,
-    /// The namespace of objects that do not say theirs. Without it: `default`.
+    /// The namespace of objects that do not set one. Without it: `default`.
     pub namespace: Option<String>,
 }
 
@@ -152,27 +152,28 @@ pub struct StatusHashEntry {
     pub api_version: String,
     /// `SimpleResource`.
     pub kind: String,
-    /// How what is recorded was made: `opr8r-v1`, `sha256-jcs`, `jcs-v1`, `tfdrift-v1`, or `generation` for the newest generation that
-    /// the controller has seen.
+    /// The algorithm of the recorded hash: `opr8r-v1`, `sha256-jcs`, `jcs-v1`, `tfdrift-v1`, or `generation` for the newest
+    /// generation that the controller has observed.
     pub algorithm: String,
-    /// Where it is recorded, as `JSONPath`: `.status.lastAppliedHash`. Without it: there for `opr8r-v1`, `.status.observedGeneration` for
-    /// `generation`.
+    /// The path of the recorded hash or generation, as `JSONPath`. Without it: `.status.lastAppliedHash` for `opr8r-v1`,
+    /// `.status.observedGeneration` for `generation`.
     pub recorded: Option<String>,
     /// What `sha256-jcs` hashes. Without it: `.spec`.
     pub hashed: Option<String>,
-    /// Where the controller says what it is doing. Without it: `.status.phase`.
+    /// The path of the controller's phase. Without it: `.status.phase`.
     pub phase: Option<String>,
-    /// Where it says more about that. Without it: `.status.message`.
+    /// The path of the controller's message. Without it: `.status.message`.
     pub message: Option<String>,
     /// A map whose keys are the names of outputs; their values are never shown. Without it: `.status.outputs`.
     pub outputs: Option<String>,
-    /// Phases in which it is at work. Without it: Pending, Applying and Destroying.
+    /// Phases in which the controller is in progress. Without it: Pending, Applying and Destroying.
     pub in_flight_phases: Option<Vec<String>>,
-    /// Phases that say that it failed. Without it: Error.
+    /// Phases in which the controller has failed. Without it: Error.
     pub error_phases: Option<Vec<String>>,
-    /// How long it may be at work, or behind, until that counts, such as `5m` or `1h`. Without it: `5m`.
+    /// How long the controller may be in progress or lag behind until the difference counts, such as `5m` or `1h`. Without it:
+    /// `5m`.
     pub grace: Option<String>,
-    /// The only namespaces to watch it in; none for all that may be watched.
+    /// The only namespaces to watch it in; if empty, all that may be watched.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     #[serde(default)]
     pub namespaces: Vec<String>,
@@ -188,7 +189,7 @@ pub struct TerraformJobsEntry {
     pub label: Option<String>,
     /// A label selector of the Jobs, as kubectl takes it. Without it: those that have the label.
     pub selector: Option<String>,
-    /// The only namespaces to watch them in; none for all that may be watched.
+    /// The only namespaces to watch them in; if empty, all that may be watched.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
 }
@@ -197,16 +198,16 @@ pub struct TerraformJobsEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AnnotationEntry {
-    /// What stands before `/enabled` and `/spec-hash` in the names of label and annotation. Without it: `tfdrift.jin.dev`.
+    /// The prefix of the label `<prefix>/enabled` and the annotation `<prefix>/spec-hash`. Without it: `tfdrift.jin.dev`.
     pub prefix: Option<String>,
 }
 
-/// Whose rules are read beside these, from ConfigMaps in their own namespaces.
+/// The namespaces whose rules are read from ConfigMaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TeamRulesEntry {
-    /// Namespaces whose owners may write rules; none for all that are watched. Their rules hold in their own namespace
-    /// only, and never hide what is critical.
+    /// Namespaces whose owners may write rules; if empty, all watched namespaces. Their rules apply to their own namespace only,
+    /// and never hide critical drift.
     #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// The label selector of the ConfigMaps that hold rules. Without it: the annotation prefix and `/rules=true`.
@@ -217,14 +218,14 @@ pub struct TeamRulesEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsEntry {
-    /// Objects that have series of their own: all that take part (`tracked`, the usual), or only those that drift.
+    /// Objects that have series of their own: all tracked objects (`tracked`, the default), or only drifted ones.
     pub resources: Option<ShownResources>,
-    /// Most series of single objects; critical drift comes first, then other drift, and namespaces share the limit equally. Without
-    /// it: 200000.
+    /// The maximum number of series about single objects. Critical drift comes first, then other drift, and namespaces share the
+    /// limit equally. Without it: 200000.
     #[schemars(range(min = 1))]
     pub max_series: Option<usize>,
-    /// Labels of objects that their series have too, for routing: `team`. Characters that a series' label cannot have become `_`.
-    /// Each value is one more series for every object that has another one: keep to labels with few values.
+    /// Labels of objects to add to their series, for routing: `team`. Characters that are invalid in a label name become `_`.
+    /// Each new value starts a new series: use only labels with few values.
     pub labels: Vec<String>,
     /// Whether `drift_resource_health` is exposed.
     pub health: Option<bool>,
@@ -234,33 +235,33 @@ closed_set! {
     /// Which objects have series of their own.
     #[derive(JsonSchema)]
     ShownResources {
-        /// All that take part.
+        /// All tracked objects.
         Tracked = "tracked",
-        /// Only those that drift.
+        /// Only drifted objects.
         Drifted = "drifted",
     }
 }
 
-/// What API and page show.
+/// What the API and the page show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApiEntry {
-    /// The values of fields that differ: `digest` (the usual) shows those of fields that may hold secrets, such as environment
-    /// variables, only as keyed digests; `full` shows them all. What Secrets hold, and what Terraform calls sensitive, is never
-    /// shown.
+    /// How values of fields that differ are shown. `digest` (the default) shows keyed digests for fields that may hold secrets,
+    /// such as environment variables; `full` shows all values. Values of Secrets, and values that Terraform marks as sensitive,
+    /// are never shown.
     pub values: Option<ShownValues>,
-    /// What things cost, for `estimatedMonthlyCost` and `driftMonthlyCost`. Without it these are null.
+    /// Prices for `estimatedMonthlyCost` and `driftMonthlyCost`. Without it these are null.
     pub prices: Option<Prices>,
-    /// Where Grafana is, such as `https://grafana.example.com`: the page of an object links to its dashboard there.
+    /// The URL of Grafana, such as `https://grafana.example.com`. The page of an object links to its dashboard there.
     pub grafana_url: Option<String>,
 }
 
-/// What things cost. What has no price counts nothing.
+/// Prices of resources. A resource without a price costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PricesEntry")]
 pub struct Prices {
-    /// What the prices are in: `EUR`.
+    /// The currency of the prices, such as `EUR`.
     pub currency: String,
     /// One CPU core for an hour.
     pub cpu_core_hour: Option<f64>,
@@ -276,9 +277,9 @@ closed_set! {
     /// Which values of fields are shown.
     #[derive(JsonSchema)]
     ShownValues {
-        /// Those of fields that cannot hold secrets; the others as digests.
+        /// Values of fields that cannot hold secrets; the others as digests.
         Digest = "digest",
-        /// All that may be told.
+        /// All values, except those that are always redacted.
         Full = "full",
     }
 }
@@ -295,14 +296,14 @@ closed_set! {
     /// The least severe messages that are logged.
     #[derive(Default, JsonSchema)]
     LogLevel {
-        /// What went wrong and will not heal by itself.
+        /// Failures that need an administrator.
         Error = "error",
-        /// What went wrong and is tried again.
+        /// Failures that are retried.
         Warn = "warn",
-        /// What an operator wants to know.
+        /// Information for operators.
         #[default]
         Info = "info",
-        /// What a developer wants to know.
+        /// Information for developers.
         Debug = "debug",
         /// Everything.
         Trace = "trace",

@@ -110,9 +110,11 @@ impl Default for NamespaceLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
     #[error("it has more than {max} {unit}; make it smaller, or raise {setting}")]
-    Setting { max: usize, unit: &'static str, setting: &'static str },
+    Baseline { max: usize, unit: &'static str, setting: &'static str },
+    #[error("with it, its namespace has more than {max} {unit}; delete some, or raise {setting}")]
+    Namespace { max: usize, unit: &'static str, setting: &'static str },
     #[error(
-        "it inflates to more than {MAX_INFLATE_RATIO} times its size, like a decompression bomb; write it again"
+        "it inflates to more than {MAX_INFLATE_RATIO} times its size, as a decompression bomb does; check who wrote it"
     )]
     InflateRatio,
 }
@@ -136,7 +138,7 @@ impl BaselineLimits {
     }
 
     pub const fn text_exceeded(&self) -> LimitExceeded {
-        exceeded(self.text_bytes, "bytes of text in one part", "limits.baseline.text_bytes")
+        exceeded(self.text_bytes, "bytes in one file, release or resource", "limits.baseline.text_bytes")
     }
 
     pub const fn nodes_exceeded(&self) -> LimitExceeded {
@@ -152,11 +154,11 @@ impl BaselineLimits {
     }
 
     pub const fn depth_exceeded(&self) -> LimitExceeded {
-        exceeded(self.depth, "levels of nesting", "limits.baseline.depth")
+        exceeded(self.depth, "nesting levels", "limits.baseline.depth")
     }
 
     pub const fn work_exceeded(&self) -> LimitExceeded {
-        exceeded(self.work, "values with expanded aliases", "limits.baseline.work")
+        exceeded(self.work, "values after alias expansion", "limits.baseline.work")
     }
 }
 
@@ -168,27 +170,28 @@ impl NamespaceLimits {
         } else {
             (self.claims, "limits.namespace.claims")
         };
-        let unit = "objects together with the other baselines of its namespace";
-        if claims > max { Err(exceeded(max, unit, setting)) } else { Ok(()) }
+        let unit = "declared objects of this source";
+        if claims > max { Err(LimitExceeded::Namespace { max, unit, setting }) } else { Ok(()) }
     }
 
     pub const fn baselines_exceeded(&self) -> LimitExceeded {
-        exceeded(self.baselines, "baselines beside it in its namespace", "limits.namespace.baselines")
+        let (max, unit) = (self.baselines, "baselines of this source");
+        LimitExceeded::Namespace { max, unit, setting: "limits.namespace.baselines" }
     }
 
     pub const fn rules_exceeded(&self) -> LimitExceeded {
-        let unit = "rules together with the other ConfigMaps of its namespace";
-        exceeded(self.rules, unit, "limits.namespace.rules")
+        let (max, unit) = (self.rules, "team rules");
+        LimitExceeded::Namespace { max, unit, setting: "limits.namespace.rules" }
     }
 
     pub const fn rule_bytes_exceeded(&self) -> LimitExceeded {
-        let unit = "bytes of rules together with the other ConfigMaps of its namespace";
-        exceeded(self.rule_bytes, unit, "limits.namespace.rule_bytes")
+        let (max, unit) = (self.rule_bytes, "bytes of team rules");
+        LimitExceeded::Namespace { max, unit, setting: "limits.namespace.rule_bytes" }
     }
 }
 
 const fn exceeded(max: usize, unit: &'static str, setting: &'static str) -> LimitExceeded {
-    LimitExceeded::Setting { max, unit, setting }
+    LimitExceeded::Baseline { max, unit, setting }
 }
 
 impl Limits {

@@ -12,22 +12,22 @@ use crate::types::{Actor, Advice, ChangeKind, ClosedSet, Expectation, FieldClass
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSpec {
-    /// What the rule is called: lower-case words with dashes. It is the label `rule` of `drift_rule_matches`. A rule with the
-    /// name of a built-in one takes its place.
+    /// The name of the rule: lower-case words with dashes. It is the label `rule` of `drift_rule_matches`. A rule with the name
+    /// of a built-in rule replaces it.
     pub name: String,
-    /// Which differences the rule is about. A list matches if any of its members does; all keys that are given have to
-    /// match. Without any key: every difference.
+    /// The differences that the rule matches. A list matches if any of its members matches; all given keys must match. Without
+    /// any key: every difference.
     #[serde(default, rename = "match")]
     pub matches: MatchSpec,
-    /// What the rule says: `ignore`, `expected`, `unexpected`, `off`, `{severity: …}`, `{advice: …}`, or a list of these.
+    /// The effect of the rule: `ignore`, `expected`, `unexpected`, `off`, `{severity: …}`, `{advice: …}`, or a list of these.
     pub effect: EffectsSpec,
-    /// Who answers for the rule.
+    /// Who is responsible for the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Why it is there.
+    /// Why the rule exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Until when it applies: a date, whose whole day in UTC counts, or an RFC 3339 time.
+    /// When the rule expires: at the end of a date in UTC, or at an RFC 3339 time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 }
@@ -46,19 +46,19 @@ pub struct MatchSpec {
     /// Names of objects, in which `*` stands for any characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Labels that the object has to have, all of them. In a value, `*` stands for any characters.
+    /// Labels that the object must have, all of them. In a value, `*` stands for any characters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Where the baseline is written.
+    /// The source of the baseline.
     #[schemars(schema_with = "words::<Source>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
-    /// Paths of fields: `spec.template.spec.containers[name=web].image`, with everything below. `*` stands for one segment, `**` for
-    /// any number, `[*]` for any element of a list. A name with dots is quoted: `metadata.annotations["example.com/owner"]`.
-    /// JSON Pointers (`/spec/replicas`) are taken too.
+    /// Paths of fields: `spec.template.spec.containers[name=web].image`, with everything below. `*` stands for one segment, `**`
+    /// for any number, `[*]` for any element of a list. A name with dots is quoted: `metadata.annotations["example.com/owner"]`.
+    /// JSON Pointers (`/spec/replicas`) are accepted, too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// What kind of field differs.
+    /// The class of the field.
     #[schemars(schema_with = "words::<FieldClass>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
@@ -66,28 +66,29 @@ pub struct MatchSpec {
     #[schemars(schema_with = "words::<Actor>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<String>,
-    /// Values that the live field has: as they stand, or `sha256:` and a digest, so that no value has to be written here.
+    /// Values of the live field: in plain text, or as `sha256:` and a digest, so that the settings need not contain the value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<ValueSpec>,
-    /// What sort of change it is.
+    /// The kind of change.
     #[schemars(schema_with = "words::<ChangeKind>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
 }
 
-/// How bad differences in some classes of fields are. Stands above the built-in rules and below those of the settings.
+/// The severity of differences in some classes of fields. It takes precedence over the built-in rules; the rules of the settings
+/// take precedence over it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SeveritySpec {
-    /// How bad.
+    /// The severity.
     #[schemars(schema_with = "word::<Severity>")]
     pub severity: String,
-    /// In which classes of fields.
+    /// The classes of fields.
     #[schemars(schema_with = "words::<FieldClass>")]
     pub fields: Vec<String>,
 }
 
-/// Which field managers belong to which class of tools. Asked before the built-in table.
+/// The class of some field managers. It takes precedence over the built-in table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActorSpec {

@@ -169,8 +169,8 @@ fn team_rules_apply_to_their_namespace_and_report_problems() {
     for (text, complaint) in [
         ("- {name: load-test, match: {namespaces: [kube-system]}, effect: ignore}\n", "namespace"),
         ("nonsense: [", "rules.yaml"),
-        (&*many.concat(), "it has more than 200 rules"),
-        (&*format!("# {}", "x".repeat(256 << 10)), "more than 262144 bytes of rules"),
+        (&*many.concat(), "its namespace has more than 200 team rules"),
+        (&*format!("# {}", "x".repeat(256 << 10)), "more than 262144 bytes of team rules"),
     ] {
         write("ours", text);
         eventually(complaint, || {

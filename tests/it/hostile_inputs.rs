@@ -342,11 +342,13 @@ async fn team_rules_of_a_namespace_share_its_limits() {
     assert_eq!(names, ["ops/a", "ops/a2", "shop/a", "shop/a2"]);
     let [rules_exceeded, bytes_exceeded] = &*problems else { panic!("{problems:?}") };
     assert!(
-        rules_exceeded.starts_with("ConfigMap shop/b: rules.yaml: it has more than 4 rules"),
+        rules_exceeded
+            .starts_with("ConfigMap shop/b: rules.yaml: with it, its namespace has more than 4 team rules"),
         "{problems:?}"
     );
     assert!(
-        bytes_exceeded.starts_with("ConfigMap shop/c: rules.yaml: it has more than 500 bytes"),
+        bytes_exceeded
+            .starts_with("ConfigMap shop/c: rules.yaml: with it, its namespace has more than 500 bytes"),
         "{problems:?}"
     );
     server.delete("configmaps", "shop", "a");

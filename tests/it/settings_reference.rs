@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const INTRODUCTION: &str = "\
 # Every setting
 
-Made from the [JSON Schema](settings.schema.json) of the settings file, which `drift-exporter check --schema` prints; `make schema` updates this page. `[]` means each
+Generated from the [JSON Schema](settings.schema.json) of the settings file, which `drift-exporter check --schema` prints; `make schema` updates this page. `[]` means each
 element of a list. [Configuration](configuration.md#the-settings-file) describes how keys interact.
 ";
 

@@ -24,7 +24,7 @@ use crate::{
     types::{Authority, BaselineFault, BaselineOrigin, Clock, Lock, NamespacedName, Scope, Selector, Source},
 };
 
-/// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
+/// Terraform writes a large state as several Secrets. An incomplete state is reported only after this time.
 const WRITE_TIME: Duration = Duration::from_secs(5);
 /// The labels that tell states of Terraform's Kubernetes backend apart.
 const STATE_LABELS: [&str; 2] = ["tfstateSecretSuffix", "tfstateWorkspace"];
@@ -141,7 +141,7 @@ impl fmt::Display for StateLocation {
 
 impl BaselineSource for TerraformSource {
     const SOURCE: Source = Source::Terraform;
-    /// States may be large.
+    /// Each read holds the Secrets of a whole state in memory.
     const MAX_CONCURRENT_READS: usize = 2;
 
     type Settings = StateSettings;
@@ -296,7 +296,7 @@ impl BaselineSource for TerraformSource {
         tracked: &mut TrackedBaseline<Self>,
         result: ReadResult,
     ) {
-        // Writers truncate a file before they write it, so that only a new state may be blank.
+        // A writer truncates a file before it writes it. An empty state that had content therefore counts as truncated.
         let had_content = tracked.decoded.as_ref().is_some_and(|before| !is_blank(before));
         let result = match result {
             Ok(decoded) if is_blank(&decoded) && had_content => {
@@ -443,7 +443,7 @@ fn take_fault(
     tracked: &mut TrackedBaseline<TerraformSource>,
     fault: BaselineFault,
 ) -> bool {
-    // A state that grows by a chunk is truncated until that is written.
+    // Each chunk is a Secret, so a state that grows is truncated until Terraform writes its last Secret.
     if matches!(fault, BaselineFault::Incomplete | BaselineFault::Truncated) {
         let since = *tracked.state.incomplete_since.get_or_insert_with(Instant::now);
         let is_being_written = since.elapsed() < WRITE_TIME;

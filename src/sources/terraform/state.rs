@@ -174,7 +174,8 @@ impl StateDecoder<'_> {
             if count == 0 {
                 break;
             }
-            // After an error, the rest is still inflated: damaged gzip is the more accurate fault.
+            // After a decode error, inflate the rest: if the gzip data is damaged, that is the cause to report. A state that
+            // exceeds a limit is not inflated any further.
             if matches!(decoded, Err(ReadError::TooLarge(_))) {
                 return decoded;
             }
