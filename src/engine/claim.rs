@@ -269,7 +269,7 @@ pub(super) struct Rater<'a> {
     /// Whether all labels of the object that the rules need were read, see [`super::ActiveRules::has_labels`].
     pub(super) has_labels: bool,
     /// The onsets that an earlier run observed, by path.
-    pub(super) observed: Option<&'a BTreeMap<Box<str>, Timestamp>>,
+    pub(super) restored: Option<&'a BTreeMap<Box<str>, Timestamp>>,
     pub(super) now: Timestamp,
 }
 
@@ -318,8 +318,8 @@ impl Rater<'_> {
             .collect();
         findings.into_iter().map(move |finding| {
             let path = finding.path.as_str();
-            let observed = || Some((*self.observed?.get(path)?, OnsetSource::History));
-            let earlier = onsets.get(path).copied().or_else(observed);
+            let restored = || Some((*self.restored?.get(path)?, OnsetSource::History));
+            let earlier = onsets.get(path).copied().or_else(restored);
             let mut difference = self.rules.rate(&self.object, finding, self.now);
             if let Some(earlier) = earlier.filter(|(onset, _)| *onset < difference.onset) {
                 (difference.onset, difference.onset_source) = earlier;
@@ -439,7 +439,7 @@ mod tests {
             source: Source::Annotation,
             autoscaled: false,
         };
-        then(&Rater { rules, object, has_labels: true, observed: None, now })
+        then(&Rater { rules, object, has_labels: true, restored: None, now })
     }
 
     /// A claim that was never judged.

@@ -82,7 +82,7 @@ pub struct Engine {
     autoscalers: AutoscalerIndex,
     grace_periods: HashMap<ObjectKey, Timestamp>,
     /// The onsets that an earlier run observed in claims that were not compared yet.
-    observed_onsets: HashMap<ClaimKey, ObservedOnsets>,
+    restored_onsets: HashMap<ClaimKey, ObservedOnsets>,
     /// When rule expiry was last checked.
     rules_checked_at: Timestamp,
 }
@@ -114,7 +114,7 @@ impl Engine {
     ) -> Self {
         let sources = &config.sources;
         let with_baselines = sources.iter().filter(|source| !source.is_on_object());
-        let observed_onsets = history.observed_onsets();
+        let restored_onsets = history.observed_onsets();
         let snapshot = Snapshot {
             counters: Arc::new(DriftCounters::new(sources)),
             history,
@@ -136,7 +136,7 @@ impl Engine {
             schemas: Arc::default(),
             autoscalers: AutoscalerIndex::default(),
             grace_periods: HashMap::new(),
-            observed_onsets,
+            restored_onsets,
             rules_checked_at: now,
         };
         engine.apply_plan(plan, now);
@@ -191,7 +191,7 @@ impl Engine {
     // Reconciliation.
 
     /// Re-evaluates all claims on one object: looks up, diffs, merges, rates, steps the episode, records, stores. Returns whether
-    /// the state changed.
+    /// there is a change to publish.
     fn reconcile(&mut self, key: &ObjectKey, presence: &Presence, context: ReconcileContext) -> bool {
         let now = context.now;
         // Look up the claims so far.
@@ -228,16 +228,16 @@ impl Engine {
 
             // Rate the findings, and step the episode: it starts, goes on or ends here.
             let view = object_view(&object, &muted_paths, source, &self.autoscalers);
-            let observed = self.restored_onsets(&object, source);
-            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, observed, now };
+            let restored = self.restored_onsets_of(&object, source);
+            let rater = Rater { rules: self.snapshot.rules.set(), object: view, has_labels, restored, now };
             let judgement = rater.judgement_for_now(judgement);
             let baseline_moved =
                 previous.is_some_and(|entry| only_baseline_moved(entry, details.as_ref(), &object));
             let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
             let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
             let (verdict, change) = step_episode(verdict, judgement, baseline_moved, &rater);
-            if is_conclusive && !self.observed_onsets.is_empty() {
-                self.observed_onsets.remove(&ClaimKey { object: object.key().clone(), source });
+            if is_conclusive && !self.restored_onsets.is_empty() {
+                self.restored_onsets.remove(&ClaimKey { object: object.key().clone(), source });
             }
             let is_start_observed = is_start_observed(previous_claim, is_new || recreated.is_some());
             let change = change.without_unobserved_start(is_start_observed);
@@ -270,12 +270,12 @@ impl Engine {
     }
 
     /// The onsets that an earlier run observed in a claim that was not compared yet.
-    fn restored_onsets(
+    fn restored_onsets_of(
         &self,
         object: &ClaimedObject,
         source: Source,
     ) -> Option<&BTreeMap<Box<str>, Timestamp>> {
-        let restored = Some(&self.observed_onsets).filter(|restored| !restored.is_empty())?;
+        let restored = Some(&self.restored_onsets).filter(|restored| !restored.is_empty())?;
         let claim = restored.get(&ClaimKey { object: object.key().clone(), source })?;
         (claim.uid.as_deref() == object.uid()).then_some(&claim.onsets)
     }
@@ -328,7 +328,7 @@ impl Engine {
         let from = before.map(|entry| entry.claim.verdict.kind());
         let to = after.map(|entry| entry.claim.verdict.kind());
         // Three moves are not worth a transition: an object that appears or disappears without an episode, a claim that
-        // is in sync at its first comparison (its schema or its list arrived after it), and an apply that changes nothing.
+        // is in sync at its first comparison (its schema or its list arrived after it), and the start and end of an apply.
         let is_first_sync = to == Some(VerdictKind::InSync)
             && before.is_some_and(|entry| {
                 matches!(entry.claim.verdict, Verdict::Unknown(_, LastKnown::NeverJudged))
@@ -954,7 +954,7 @@ impl Engine {
         let object = object_view(&before.object, &muted_paths, claim.source, &self.autoscalers);
         let has_labels = self.snapshot.rules.has_labels(&before.object);
         let (verdict, change) =
-            rerate(claim.verdict, &Rater { rules, object, has_labels, observed: None, now });
+            rerate(claim.verdict, &Rater { rules, object, has_labels, restored: None, now });
         let episodes = EpisodeCount::after(claim.episodes, change, now);
         let claim = Claim { verdict, episodes, ..claim };
         if claim != before.claim {
@@ -1327,9 +1327,9 @@ mod tests {
                 engine.apply(Event::Applied(watch.id, objects[0].clone()));
                 assert_eq!(reconciles(&registry) - before, 10);
             } else {
-                objects
-                    .iter()
-                    .for_each(|object| drop(engine.apply(Event::Applied(watch.id, object.clone()))));
+                for object in &objects {
+                    assert!(engine.apply(Event::Applied(watch.id, object.clone())));
+                }
                 let before = reconciles(&registry);
                 engine.apply(state);
                 assert_eq!(reconciles(&registry) - before, 10);

@@ -28,9 +28,9 @@ pub struct Transition {
     #[serde(with = "empty_if_none")]
     pub uid: Option<Box<str>>,
     pub source: Source,
-    /// None for an object that was not known before.
+    /// None if the claim is new.
     pub from: Option<VerdictKind>,
-    /// None for an object that was deleted.
+    /// None if the claim ended.
     pub to: Option<VerdictKind>,
     /// Why the verdict is `unknown`.
     pub reason: Option<UnknownReason>,

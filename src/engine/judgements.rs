@@ -298,16 +298,12 @@ fn judge_declared(
     if let Some(error) = &state.baseline.fault {
         return Judgement::Unknown(error.fault.unknown_reason());
     }
-    if matches!(presence, Presence::Unwatched) {
-        return Judgement::Unknown(UnknownReason::Unwatched);
-    }
-    if state.cluster_match == ClusterMatch::Elsewhere {
-        return Judgement::Unknown(UnknownReason::OtherCluster);
-    }
+    let is_elsewhere = state.cluster_match == ClusterMatch::Elsewhere;
     let object = match presence {
+        Presence::Unwatched | Presence::NotSynced => return Judgement::Unknown(UnknownReason::Unwatched),
+        _ if is_elsewhere => return Judgement::Unknown(UnknownReason::OtherCluster),
         Presence::Exists(object) => object,
         Presence::Absent => return Judgement::Missing(missing(declared)),
-        Presence::Unwatched | Presence::NotSynced => return Judgement::Unknown(UnknownReason::Unwatched),
     };
     if let Some(uid) = declared.uid.as_ref().filter(|uid| **uid != object.uid) {
         return Judgement::Replaced(replaced(uid, object, content.as_ref()));

@@ -26,7 +26,7 @@ pub struct SnapshotReader {
 #[derive(Debug)]
 pub struct SnapshotPublisher {
     published: watch::Sender<Arc<Snapshot>>,
-    /// When the engine last took events from its queue, in Unix seconds; 0 before that.
+    /// When the engine last finished a batch of events, in Unix seconds; 0 before that.
     heartbeat: Arc<AtomicI64>,
     /// Replaced snapshots that readers may hold.
     replaced: Vec<Arc<Snapshot>>,

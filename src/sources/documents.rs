@@ -20,7 +20,8 @@ const MAX_NAME: usize = 253;
 const MAX_PATH: usize = 1024;
 
 /// A document that is neither valid YAML nor valid JSON.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at line {line}, column {column}")]
 pub struct DocumentError {
     /// Line in the text, from 1.
     pub line: usize,

@@ -55,14 +55,19 @@ impl fmt::Debug for SourceContext {
 
 pub(super) type ReadResult = Result<DecodedBaseline, ReadFailure>;
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ReadFailure {
     /// The stored bytes are not a valid baseline.
+    #[error("not a valid baseline: {}", .0.as_str())]
     Invalid(BaselineFault),
+    #[error(transparent)]
     TooLarge(LimitExceeded),
+    #[error(transparent)]
     Io(io::Error),
+    #[error(transparent)]
     Api(ApiFailure),
     /// The object is gone or no longer current. The next watch event brings the reason.
+    #[error("not found")]
     NotFound,
 }
 

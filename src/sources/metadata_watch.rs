@@ -373,7 +373,8 @@ pub(super) fn last_write(metadata: &ObjectMeta) -> Option<Timestamp> {
 }
 
 /// A failed request to the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub(super) struct ApiFailure {
     pub(super) reason: DownReason,
     pub(super) message: Box<str>,

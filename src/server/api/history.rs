@@ -66,9 +66,9 @@ pub(super) struct TransitionView<'a> {
     name: &'a str,
     /// Where the baseline is written.
     source: Source,
-    /// The verdict before; null for an object that was not known.
+    /// The verdict before; null if the claim is new.
     from: Option<VerdictKind>,
-    /// The verdict after; null for an object that is gone.
+    /// The verdict after; null if the claim ended.
     to: Option<VerdictKind>,
     /// Why the verdict is `unknown`.
     reason: Option<UnknownReason>,

@@ -27,6 +27,11 @@ const CHUNKS_AHEAD: usize = 8;
 /// Ends a batch, which may have several chunks.
 pub(super) const END_OF_BATCH: Bytes = Bytes::new();
 
+/// The response must not end as if it were complete.
+#[derive(Debug, thiserror::Error)]
+#[error("the response could not be generated")]
+struct WriterStopped;
+
 /// A JSON response whose body consists of `batches`. `write` sends the given batches of one writer, in order, each followed by
 /// `END_OF_BATCH`. A body of one chunk has a `Content-Length`.
 pub(super) async fn write_in_parallel<F>(
@@ -52,7 +57,7 @@ where
                 match receivers[writer].recv().await {
                     Some(chunk) if chunk == END_OF_BATCH => rest.start += 1,
                     Some(chunk) => return Some((Ok(chunk), (receivers, rest))),
-                    None => return Some((Err("the answer could not be made"), (receivers, 0..0))),
+                    None => return Some((Err(WriterStopped), (receivers, 0..0))),
                 }
             }
             None
@@ -61,7 +66,9 @@ where
     let mut chunks = Box::pin(chunks.fuse());
     let body = match (chunks.next().await, chunks.next().await) {
         (None, _) => Body::empty(),
-        (Some(Err(why)), _) => return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response(),
+        (Some(Err(error)), _) => {
+            return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+        }
         (Some(Ok(only)), None) => Body::from(only),
         (Some(first), Some(second)) => Body::from_stream(stream::iter([first, second]).chain(chunks)),
     };
