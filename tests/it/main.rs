@@ -134,6 +134,8 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
+/// Control characters in the text log of the program.
+mod text_log;
 /// The objects that a baseline has authority over.
 mod trust;
 /// Field paths, selectors, digests and other domain types.
