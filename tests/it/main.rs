@@ -86,6 +86,8 @@ mod hostile_inputs;
 mod kinds;
 /// Last-applied-configuration compared with live objects.
 mod last_applied;
+/// Memory while a long list is read.
+mod list_memory;
 /// `/v1/events`: resume, batching, limits.
 mod live_events;
 /// Watching directories of manifests.
