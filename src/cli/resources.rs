@@ -183,12 +183,6 @@ pub(super) struct LabelFilter {
     kinds: Vec<Kind>,
 }
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct TypeMeta {
-    api_version: String,
-    kind: String,
-}
-
 #[derive(Default)]
 struct MatchingObjects {
     names: BTreeSet<NamespacedName<String>>,
@@ -212,15 +206,15 @@ impl LabelFilter {
     ) -> Result<Vec<CoverageGap>, RequestError> {
         let mut namespaces: BTreeMap<TypeMeta, BTreeSet<String>> = BTreeMap::new();
         for FetchedClaim { claim, .. } in &*rows {
-            namespaces.entry(TypeMeta::of(claim)).or_default().insert(claim.namespace.to_string());
+            namespaces.entry(type_of(claim)).or_default().insert(claim.namespace.to_string());
         }
-        if !namespaces.keys().all(|object_type| object_type.find_in(&self.kinds).is_some()) {
+        if !namespaces.keys().all(|object_type| find_kind(&self.kinds, object_type).is_some()) {
             let discovered = served_kinds(&self.client, DISCOVERY_TIMEOUT).await;
             let discovered = discovered.map_err(|error| self.error(error))?;
             self.kinds = discovered.kinds.iter().map(|served| Kind::clone(&served.kind)).collect();
         }
         let lists = stream::iter(namespaces).map(async |(object_type, namespaces)| {
-            let found = match object_type.find_in(&self.kinds) {
+            let found = match find_kind(&self.kinds, &object_type) {
                 Some(kind) => self.list_namespaces(kind, namespaces).await?,
                 // The cluster does not serve the kind.
                 None => MatchingObjects::default(),
@@ -239,7 +233,7 @@ impl LabelFilter {
         }
         rows.retain(|FetchedClaim { claim, .. }| {
             let (namespace, name) = (claim.namespace.to_string(), claim.resource_name.to_string());
-            let names = matching.get(&TypeMeta::of(claim));
+            let names = matching.get(&type_of(claim));
             names.is_some_and(|names| names.contains(&NamespacedName { namespace, name }))
         });
         gaps.sort();
@@ -311,14 +305,12 @@ pub(super) enum ListError {
     Api { kind: String, source: Box<kube::Error> },
 }
 
-impl TypeMeta {
-    fn of(claim: &ClaimView) -> Self {
-        Self { api_version: claim.api_version.to_string(), kind: claim.kind.to_string() }
-    }
+fn type_of(claim: &ClaimView) -> TypeMeta {
+    TypeMeta::new(&claim.api_version, &claim.kind).into_owned()
+}
 
-    fn find_in<'a>(&self, kinds: &'a [Kind]) -> Option<&'a Kind> {
-        kinds.iter().find(|kind| *kind.kind == *self.kind && kind.api_version() == self.api_version)
-    }
+fn find_kind<'a>(kinds: &'a [Kind], wanted: &TypeMeta) -> Option<&'a Kind> {
+    kinds.iter().find(|kind| *kind.kind == *wanted.kind && *kind.api_version() == *wanted.api_version)
 }
 
 /// Short names of built-in kinds (`kubectl api-resources`). The API of the exporter does not resolve them.

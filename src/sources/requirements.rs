@@ -70,33 +70,48 @@ struct RequiredObject<'a> {
 }
 
 /// What has to be watched for a declaration: a kind in a namespace, or one object of it.
-type RequestedWatch<'a> = (&'a str, GroupKind<&'a str>, Option<&'a str>);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RequestedWatch<'a> {
+    /// Empty for cluster-scoped kinds.
+    namespace: &'a str,
+    kind: GroupKind<&'a str>,
+    object: Option<&'a str>,
+}
+
+/// Whose limit a watch counts for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Requester<'a> {
+    namespace: &'a str,
+    /// Whether it has authority over the objects.
+    is_covered: bool,
+}
 
 impl<'a> RequiredObject<'a> {
-    /// The watch, and who requests it: a namespace, and whether it has authority over the object.
-    fn requested_watch(&self) -> Option<((&'a str, bool), RequestedWatch<'a>)> {
+    /// The watch, and who requests it. None if it counts for no limit.
+    fn requested_watch(&self) -> Option<(Requester<'a>, RequestedWatch<'a>)> {
+        let requester = Requester { namespace: self.author?, is_covered: self.is_covered };
         let ObjectRef { namespace, name, .. } = &self.declared.object;
-        let single = self.declared.object.requires_selector().then_some(&**name);
-        Some(((self.author?, self.is_covered), (namespace, self.declared.object.group_kind(), single)))
+        let object = self.declared.object.requires_selector().then_some(&**name);
+        Some((requester, RequestedWatch { namespace, kind: self.declared.object.group_kind(), object }))
     }
 }
 
 /// Drops declarations that need more watches than their namespace may request. Cluster-scoped kinds come first.
 fn drop_excess(objects: &mut Vec<RequiredObject<'_>>) {
-    let mut watches: BTreeMap<(&str, bool), BTreeSet<RequestedWatch<'_>>> = BTreeMap::new();
-    for (author, watch) in objects.iter().filter_map(RequiredObject::requested_watch) {
-        watches.entry(author).or_default().insert(watch);
+    let mut watches: BTreeMap<Requester<'_>, BTreeSet<RequestedWatch<'_>>> = BTreeMap::new();
+    for (requester, watch) in objects.iter().filter_map(RequiredObject::requested_watch) {
+        watches.entry(requester).or_default().insert(watch);
     }
-    let first_excess: BTreeMap<(&str, bool), RequestedWatch<'_>> = watches
+    let first_excess: BTreeMap<Requester<'_>, RequestedWatch<'_>> = watches
         .into_iter()
-        .filter_map(|(author, watches)| {
-            let limit = if author.1 { MAX_OWN_WATCHES } else { MAX_UNTRUSTED_WATCHES };
-            Some((author, watches.into_iter().nth(limit)?))
+        .filter_map(|(requester, watches)| {
+            let limit = if requester.is_covered { MAX_OWN_WATCHES } else { MAX_UNTRUSTED_WATCHES };
+            Some((requester, watches.into_iter().nth(limit)?))
         })
         .collect();
     objects.retain(|object| {
         let requested = object.requested_watch();
-        requested.is_none_or(|(author, watch)| first_excess.get(&author).is_none_or(|excess| watch < *excess))
+        requested.is_none_or(|(requester, watch)| first_excess.get(&requester).is_none_or(|excess| watch < *excess))
     });
 }
 

@@ -25,7 +25,7 @@ use crate::{
     proxy::{Proxy, Upstream},
     report::{Bound, Outcome},
     support::{
-        api_server::ApiServer, cluster::Cluster, exporter::Exporter, live_objects, objects,
+        api_server::ApiServer, cluster::Cluster, exporter::Exporter, live_objects, memory, objects,
         process::free_port, wait::eventually,
     },
 };
@@ -303,10 +303,7 @@ impl World {
 
     /// A field of `/proc/…/status` of the exporter, in KiB.
     pub(crate) fn memory_kib(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.exporter().running.pid()))
-            .expect("the exporter runs");
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field exists");
-        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
+        memory::memory_kib(self.exporter().running.pid(), field)
     }
 
     /// The CPU time of the exporter so far.
@@ -316,9 +313,7 @@ impl World {
 
     /// Measures the peak memory from now on; returns the current one, in KiB.
     pub(crate) fn reset_peak(&self) -> u64 {
-        let path = format!("/proc/{}/clear_refs", self.exporter().running.pid());
-        fs::write(path, "5").expect("the peak can be reset");
-        self.memory_kib("VmRSS")
+        memory::reset_peak(self.exporter().running.pid())
     }
 
     /// Ends the checker with its findings and these bounds, and the faults of the proxy.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::Command,
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     demo::Demo,
+    memory::memory_kib,
     wait::{PATIENCE, eventually},
 };
 
@@ -31,14 +31,6 @@ pub(crate) fn patch(port: u16, path: &str, body: &str) -> String {
     answer.lines().next().unwrap().to_owned()
 }
 
-/// A field of `/proc/PID/status`: `VmHWM` is the peak, `RssAnon` the current memory without mapped files.
-fn memory(demo: &Demo, which: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", demo.running.pid())).unwrap();
-    let (_, line) =
-        status.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| *name == which).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
 const SCALE: &str = "/apis/apps/v1/namespaces/shop/deployments/web/scale";
 const WEB: &str = "/objects/deployment.apps/shop/web";
 
@@ -50,8 +42,8 @@ fn first_page_is_cheap_and_interrupt_cleans_up() {
     let page = demo.get("/").text();
     assert!(page.contains("<a href=\"/objects/deployments.apps/shop/web\">web</a>"), "{page}");
     // Mapped files do not count: a test binary is three times the size of a release binary.
-    let memory = memory(&demo, "RssAnon");
-    assert!(memory < 16 << 20, "{} MiB", memory >> 20);
+    let memory = memory_kib(demo.running.pid(), "RssAnon");
+    assert!(memory < 16 << 10, "{} MiB", memory >> 10);
     assert_clean_exit(&mut demo, "INT");
 }
 
@@ -78,8 +70,8 @@ fn memory_stays_bounded_under_many_changes() {
         let label = format!(r#"{{"metadata":{{"labels":{{"round":"{round}"}}}}}}"#);
         assert_eq!(patch(api, "/apis/apps/v1/namespaces/shop/deployments/web", &label), "HTTP/1.1 200 OK");
     }
-    let memory = memory(&demo, "RssAnon");
-    assert!(memory < 20 << 20, "{} MiB", memory >> 20);
+    let memory = memory_kib(demo.running.pid(), "RssAnon");
+    assert!(memory < 20 << 10, "{} MiB", memory >> 10);
 }
 
 #[test]

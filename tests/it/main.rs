@@ -86,6 +86,8 @@ mod hostile_inputs;
 mod kinds;
 /// Last-applied-configuration compared with live objects.
 mod last_applied;
+/// Memory while a long list is read.
+mod list_memory;
 /// `/v1/events`: resume, batching, limits.
 mod live_events;
 /// Watching directories of manifests.
@@ -134,6 +136,8 @@ mod terraform_sensitive_values;
 mod terraform_source;
 /// Decoding Terraform states.
 mod terraform_state;
+/// Control characters in the text log of the program.
+mod text_log;
 /// The objects that a baseline has authority over.
 mod trust;
 /// Field paths, selectors, digests and other domain types.

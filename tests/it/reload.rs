@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::support::{embedded::Embedded, exporter::Exporter, wait::eventually};
+use crate::support::{
+    embedded::Embedded,
+    exporter::{Exporter, write_kubeconfig},
+    wait::eventually,
+};
 
 /// An exporter process with a settings file, on an embedded cluster with one drifted Deployment.
 struct ReloadFixture {
@@ -40,13 +44,7 @@ impl ReloadFixture {
         let shop = demo::Shop::open(Clock::system(), "tfdrift.jin.dev").unwrap();
         let embedded = runtime.block_on(Embedded::serve(shop.cluster().clone()));
         embedded.cluster.scale(&deployment("web"), "kubectl", 9).unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        let server = format!("http://127.0.0.1:{}", embedded.port);
-        let text = format!(
-            "{{apiVersion: v1, kind: Config, current-context: t, clusters: [{{name: t, cluster: {{server: '{server}'}}}}], \
-             contexts: [{{name: t, context: {{cluster: t, user: t}}}}], users: [{{name: t, user: {{}}}}]}}"
-        );
-        fs::write(&kubeconfig, text).unwrap();
+        let kubeconfig = write_kubeconfig(folder.path(), embedded.port);
         let file = folder.path().join("settings.yaml");
         fs::write(&file, settings).unwrap();
         let flags = ["--config.file", file.to_str().unwrap()];

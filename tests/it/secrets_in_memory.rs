@@ -7,7 +7,7 @@
 )]
 
 use std::{
-    fs, iter,
+    iter,
     process::Command,
     time::{Duration, Instant},
 };
@@ -24,7 +24,11 @@ use kube::{
 use serde_json::json;
 
 use crate::support::{
-    embedded::Embedded, exporter::Exporter, gzip::gzip, memory::memory_of, stored::release_secret,
+    embedded::Embedded,
+    exporter::{Exporter, write_kubeconfig},
+    gzip::gzip,
+    memory::memory_of,
+    stored::release_secret,
     wait::PATIENCE,
 };
 
@@ -92,13 +96,7 @@ async fn left_in_memory(environment: &[(&str, &str)], watched: usize) -> [usize;
         api.create(&PostParams::default(), secret).await.unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("kubeconfig");
-    let port = cluster.port;
-    fs::write(
-        &kubeconfig,
-        format!("{{current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], users: [{{name: u, user: {{}}}}]}}"),
-    )
-    .unwrap();
+    let kubeconfig = write_kubeconfig(folder.path(), cluster.port);
     let mut command = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
     command.envs(environment.iter().copied());
     let flags = ["--sources", "helm"];

@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     convert::Infallible,
+    iter,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use axum::body::{Body, Bytes};
 use drift_exporter::types::{Kind, Selector};
-use futures::{StreamExt as _, channel::mpsc, stream};
+use futures::{Stream, StreamExt as _, channel::mpsc, stream};
 use http::{HeaderValue, Request, Response, StatusCode, request::Parts};
 use kube::Client;
 use percent_encoding::percent_decode_str;
@@ -36,6 +37,8 @@ pub enum ServerFault {
     SlowList(Duration),
     /// Watches open at once and send their backlog after this time.
     SlowBacklog(Duration),
+    /// Complete lists are this many copies of an object, which are generated while they are sent.
+    LongList(usize, Arc<Value>),
 }
 
 #[derive(Clone)]
@@ -345,6 +348,9 @@ impl ApiServer {
                 tokio::time::sleep(delay).await;
                 Response::new(Body::from(list))
             }
+            (ServerFault::LongList(count, object), false) if !request.is_probe() => {
+                Response::new(Body::from_stream(self.long_list(count, &object)))
+            }
             (ServerFault::SlowBacklog(delay), true) => {
                 let backlog = self.watch(request).into_body();
                 let delayed = stream::once(tokio::time::sleep(delay)).map(|()| Ok(Bytes::new()));
@@ -444,6 +450,30 @@ impl ApiServer {
         let items: Vec<Value> = objects.map(|(_, object)| inner.representation(request, object)).collect();
         json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items})
             .to_string()
+    }
+
+    /// A list of copies of an object, whose names end with a number.
+    fn long_list(
+        &self,
+        count: usize,
+        object: &Value,
+    ) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
+        const CHUNK: usize = 50;
+        let version = self.0.lock().unwrap().version;
+        let start = format!("{{\"metadata\":{{\"resourceVersion\":\"{version}\"}},\"items\":[");
+        let name = object["metadata"]["name"].to_string();
+        let object = object.to_string();
+        let (before, after) = object.split_once(&name).unwrap();
+        let (before, after) = (format!("{before}{}", name.trim_end_matches('"')), format!("\"{after}"));
+        let copies = (0..count).step_by(CHUNK).map(move |first| {
+            let copy = |number| {
+                let separator = if number == 0 { "" } else { "," };
+                format!("{separator}{before}{number}{after}")
+            };
+            (first..count.min(first + CHUNK)).map(copy).collect()
+        });
+        let parts = iter::once(start).chain(copies).chain(["]}".to_owned()]);
+        stream::iter(parts.map(|part: String| Ok(part.into())))
     }
 
     fn watch(&self, request: ApiRequest) -> Response<Body> {

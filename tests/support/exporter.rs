@@ -1,6 +1,7 @@
 //! A running exporter.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -73,6 +74,17 @@ impl Exporter {
 
     /// The log.
     pub fn logged(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        fs::read_to_string(&self.log).unwrap_or_default()
     }
+}
+
+/// Writes a kubeconfig for an API server on the loopback interface, and returns its path.
+pub fn write_kubeconfig(folder: &Path, port: u16) -> PathBuf {
+    let path = folder.join("kubeconfig");
+    let text = format!(
+        "{{current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], \
+         clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], users: [{{name: u, user: {{}}}}]}}"
+    );
+    fs::write(&path, text).expect("the kubeconfig can be written");
+    path
 }

@@ -7,6 +7,20 @@ use std::{
 
 const PAGE: usize = 4096;
 
+/// A field of `/proc/PID/status`, in KiB: `VmHWM` is the peak, `VmRSS` the current memory, `RssAnon` that without mapped files.
+pub fn memory_kib(pid: u32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = fields.find(|(name, _)| *name == field).expect("the field exists");
+    value.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Measures the peak memory from now on; returns the current one, in KiB.
+pub fn reset_peak(pid: u32) -> u64 {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("the peak can be reset");
+    memory_kib(pid, "VmRSS")
+}
+
 /// All private writable memory of a process.
 pub fn memory_of(pid: u32) -> Vec<Vec<u8>> {
     let memory = File::open(format!("/proc/{pid}/mem")).expect("the program is a child of this one");

@@ -29,8 +29,6 @@ use crate::{
 const SECRETS: &str = "secrets";
 /// The p99 of scrapes that is fine on any machine.
 const VICTIM_SCRAPE: Duration = Duration::from_millis(20);
-/// The same for a page with as many series of the tenant as the limits allow.
-const LARGE_SCRAPE: Duration = Duration::from_millis(100);
 
 /// A world with all inputs that tenants may write, in which `unknown` victims count as wrong.
 fn world(run: &Run, deployments: usize) -> World {
@@ -391,7 +389,7 @@ impl Reported {
 pub(super) fn memory(run: &Run, inputs: &[Input]) -> Outcome {
     let world = world(run, 24);
     let expected = inputs.iter().map(|input| input.reported()).fold(Reported::default(), Add::add);
-    attacked(world, run, expected, VICTIM_SCRAPE, |api| {
+    attacked(world, run, expected, |api| {
         inputs.iter().for_each(|input| input.put(api));
     })
 }
@@ -401,7 +399,7 @@ pub(super) fn missing(run: &Run) -> Outcome {
     let expected = Reported { accepted: 2, ..Reported::default() };
     let limits = Limits::default();
     let count = limits.baseline.objects.min(limits.namespace.claims / 2);
-    attacked(world(run, 24), run, expected, LARGE_SCRAPE, |api| {
+    attacked(world(run, 24), run, expected, |api| {
         for name in ["missing", "more-missing"] {
             let manifest = many(count, |index| {
                 format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}-{index}}}")
@@ -414,18 +412,12 @@ pub(super) fn missing(run: &Run) -> Outcome {
 /// 300,000 declared objects of one tenant beside 300 victims.
 pub(super) fn crowds(run: &Run) -> Outcome {
     let world = world(run, 300);
-    attacked(world, run, Input::Documents.reported(), VICTIM_SCRAPE, |api| {
+    attacked(world, run, Input::Documents.reported(), |api| {
         put_evil(api, "crowd", &config_maps(300_000));
     })
 }
 
-fn attacked(
-    mut world: World,
-    run: &Run,
-    expected: Reported,
-    scrape: Duration,
-    attack: impl FnOnce(&ApiServer),
-) -> Outcome {
+fn attacked(mut world: World, run: &Run, expected: Reported, attack: impl FnOnce(&ApiServer)) -> Outcome {
     std::thread::sleep(Duration::from_secs(3));
     let (idle_latency, idle_memory) = (world.checker.take_p99(), world.reset_peak());
     attack(world.api());
@@ -443,7 +435,7 @@ fn attacked(
     assert_eq!(Reported::of(&world), expected, "the exporter has not read every input");
     let latency = world.checker.take_p99();
     let peak = world.memory_kib("VmHWM").saturating_sub(idle_memory);
-    let limit = (idle_latency * 2).max(scrape);
+    let limit = (idle_latency * 2).max(VICTIM_SCRAPE);
     let page = world.exporter().get("/");
     let bounds = vec![
         Bound::memory("over idle", peak, 128),
