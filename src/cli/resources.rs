@@ -20,6 +20,7 @@ use super::{
     client::{NamespaceScope, Query, QueryTarget, RequestError},
 };
 use crate::{
+    diff::manifest::TypeMeta,
     server::{HealthView, ListView, ResourceView, StatusView, StreamView, Word},
     types::{DownReason, HealthState, Kind, NamespacedName, Selector, Source, UnknownReason, VerdictKind},
     watch::{ApiError, ConnectError, client_from, served_kinds},

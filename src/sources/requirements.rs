@@ -111,7 +111,9 @@ fn drop_excess(objects: &mut Vec<RequiredObject<'_>>) {
         .collect();
     objects.retain(|object| {
         let requested = object.requested_watch();
-        requested.is_none_or(|(requester, watch)| first_excess.get(&requester).is_none_or(|excess| watch < *excess))
+        requested.is_none_or(|(requester, watch)| {
+            first_excess.get(&requester).is_none_or(|excess| watch < *excess)
+        })
     });
 }
 
