@@ -461,7 +461,9 @@ impl Engine {
         }
         let matched = self.baselines.match_by_object(&object);
         self.reconcile(&key, &Presence::Exists(object), context);
-        self.reconcile_matched(matched, &[key].into(), now);
+        if !matched.is_empty() {
+            self.reconcile_matched(matched, &[key].into(), now);
+        }
         true
     }
 
