@@ -184,8 +184,8 @@ pub struct History {
     chunks: VecDeque<Arc<Vec<Arc<Transition>>>>,
     /// Evicted transitions whose episodes had observed onsets and were open then: a restart needs the onsets.
     evicted_open: SharedMap<ClaimKey, Arc<Transition>>,
-    /// The number of transitions in each namespace.
-    namespaces: SharedMap<ShortText, usize>,
+    /// The number of transitions in each namespace, once the history was full.
+    namespaces: Option<SharedMap<ShortText, usize>>,
     /// No transition after this sequence number was evicted.
     complete_after: u64,
     last: u64,
@@ -294,8 +294,11 @@ impl History {
     /// How many transitions are in chunks that the other history does not share.
     #[cfg(test)]
     pub(super) fn copied_since(&self, before: &Self) -> usize {
-        let maps = self.evicted_open.copied_since(&before.evicted_open)
-            + self.namespaces.copied_since(&before.namespaces);
+        let namespaces = match (&self.namespaces, &before.namespaces) {
+            (Some(namespaces), Some(before)) => namespaces.copied_since(before),
+            _ => 0,
+        };
+        let maps = self.evicted_open.copied_since(&before.evicted_open) + namespaces;
         let is_shared =
             |chunk: &&Arc<Vec<Arc<Transition>>>| before.chunks.iter().any(|old| Arc::ptr_eq(old, chunk));
         maps + self.chunks.iter().filter(|chunk| !is_shared(chunk)).map(|chunk| chunk.len()).sum::<usize>()
@@ -307,7 +310,9 @@ impl History {
             Some(chunk) if chunk.len() < CHUNK => Arc::make_mut(chunk).push(transition),
             Some(_) | None => self.chunks.push_back(Arc::new(vec![transition])),
         }
-        *self.namespaces.get_or_default(&namespace) += 1;
+        if let Some(namespaces) = &mut self.namespaces {
+            *namespaces.get_or_default(&namespace) += 1;
+        }
         if self.chunks.iter().map(|chunk| chunk.len()).sum::<usize>() > CAPACITY {
             self.evict();
         }
@@ -316,7 +321,8 @@ impl History {
     /// Drops the oldest transitions of the namespace that has most of them: at most [`CHUNK`], from at most [`EVICTED_CHUNKS`] chunks.
     /// The other chunks stay shared with snapshots.
     fn evict(&mut self) {
-        let largest = self.namespaces.iter().max_by_key(|(namespace, count)| (**count, *namespace));
+        let namespaces = self.namespaces.get_or_insert_with(|| count_namespaces(&self.chunks));
+        let largest = namespaces.iter().max_by_key(|(namespace, count)| (**count, *namespace));
         // If no namespace has so many, the oldest of all are dropped.
         let namespace = largest.filter(|(_, count)| **count >= CHUNK).map(|(namespace, _)| namespace.clone());
         let is_of_largest = |transition: &Arc<Transition>| {
@@ -334,12 +340,11 @@ impl History {
                 *chunk = Arc::new(remaining);
             }
         }
-        self.merge_small_chunks();
         for transition in evicted {
             let namespace = &transition.key.namespace;
-            match self.namespaces.get(namespace) {
-                Some(count) if *count > 1 => *self.namespaces.get_or_default(namespace) -= 1,
-                Some(_) | None => self.namespaces.remove(namespace),
+            match namespaces.get(namespace) {
+                Some(count) if *count > 1 => *namespaces.get_or_default(namespace) -= 1,
+                Some(_) | None => namespaces.remove(namespace),
             }
             self.complete_after = transition.sequence.max(self.complete_after);
             let claim = ClaimKey { object: transition.key.clone(), source: transition.source };
@@ -349,6 +354,7 @@ impl History {
                 self.evicted_open.remove(&claim);
             }
         }
+        self.merge_small_chunks();
     }
 
     /// Joins neighbours that fit into one chunk, so that a snapshot copies few pointers to chunks.
@@ -362,6 +368,14 @@ impl History {
             }
         }
     }
+}
+
+fn count_namespaces(chunks: &VecDeque<Arc<Vec<Arc<Transition>>>>) -> SharedMap<ShortText, usize> {
+    let mut counts = SharedMap::default();
+    for transition in chunks.iter().flat_map(|chunk| chunk.iter()) {
+        *counts.get_or_default(&transition.key.namespace) += 1;
+    }
+    counts
 }
 
 #[cfg(test)]
