@@ -44,12 +44,6 @@ pub(crate) async fn log(
                 return error_page(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (error) });
             }
         };
-    let pool = exposed.blocking.clone();
-    pool.run(move || log_page(&exposed, &query, least)).await
-}
-
-fn log_page(exposed: &Exposed, query: &LogQuery, least: LogLevel) -> Response {
-    let now = exposed.clock.now();
     let text = query.q.trim().to_lowercase();
     let all = exposed.log.newest_first();
     let has_text = |line: &&LogLine| {
@@ -60,7 +54,7 @@ fn log_page(exposed: &Exposed, query: &LogQuery, least: LogLevel) -> Response {
     let main = html! {
         main.log data-poll="1000" {
             h1 { "Log" }
-            (filter_form(query))
+            (filter_form(&query))
             p #log-summary .summary data-live {
                 (shown.len()) " of the last " (count(all.len(), "line", "lines")) ", the newest first. Lines from level "
                 code { (kept) } " on are kept; " code { "log.level" } " in the settings can ask for more."
