@@ -14,9 +14,17 @@ use super::{
 };
 use crate::types::{FieldClass, FieldPath, FieldValue, Finding, RedactionKey, is_within};
 
-/// The most findings of one comparison, and the most with redacted values. They have separate limits, so that the plain findings,
-/// which are listed even if the declaration is untrusted, do not show whether a redacted value is the same.
+/// The most findings of one comparison with plain values, and the most with redacted values.
 pub const MAX_FINDINGS: usize = 1_000;
+
+/// The fields that a comparison reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportedFields {
+    #[default]
+    All,
+    /// Fields whose values the API shows by default. All others count as equal, so the findings do not show whether they are.
+    Public,
+}
 
 /// Tracks the path of a walk and reports each difference at that path, with its owner and redacted if necessary.
 pub(super) struct DiffReporter<'a> {
@@ -24,6 +32,7 @@ pub(super) struct DiffReporter<'a> {
     /// Attributes whose values are redacted, without indices.
     sensitive: &'a [Box<str>],
     key: &'a RedactionKey,
+    fields: ReportedFields,
     unknown_key: Cell<bool>,
     path: Vec<Step>,
     /// The Terraform name of the path.
@@ -59,11 +68,17 @@ impl Reported {
 }
 
 impl<'a> DiffReporter<'a> {
-    pub(super) fn new(owners: &'a FieldOwners<'a>, key: &'a RedactionKey, sensitive: &'a [Box<str>]) -> Self {
+    pub(super) fn new(
+        owners: &'a FieldOwners<'a>,
+        key: &'a RedactionKey,
+        sensitive: &'a [Box<str>],
+        fields: ReportedFields,
+    ) -> Self {
         Self {
             owners,
             sensitive,
             key,
+            fields,
             unknown_key: Cell::new(false),
             path: Vec::new(),
             attributes: Vec::new(),
@@ -195,6 +210,11 @@ impl<'a> DiffReporter<'a> {
         let is_sensitive =
             is_last_applied || is_digest(&expected) || is_digest(&actual) || self.is_sensitive(&attribute);
         let has_redacted = is_sensitive || expected.is_redacted() || actual.is_redacted();
+        let is_hidden = self.fields == ReportedFields::Public
+            && (has_redacted || !class_of(&shown_path(self.key, &self.path)).is_public());
+        if is_hidden {
+            return;
+        }
         let reported = if has_redacted { &mut self.redacted } else { &mut self.plain };
         if !reported.add(&self.path) {
             return;

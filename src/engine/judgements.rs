@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     diff::{
-        Comparison, LiveContent, MAX_FINDINGS, compare, creator, is_secret, judge, judge_record,
-        manifest::ClusterSchemas, omitted_findings, redact_findings,
+        Comparison, LiveContent, MAX_FINDINGS, ReportedFields, compare_fields, creator, is_secret, judge,
+        judge_record, manifest::ClusterSchemas, omitted_findings, redact_findings,
     },
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
@@ -151,9 +151,13 @@ pub(super) fn source_judgements(
     judgements
 }
 
-/// A digest must not show whether the author of an untrusted baseline guessed a value correctly.
+/// A listed finding must not show whether the author of an untrusted baseline guessed a value correctly.
 fn is_listed_untrusted(finding: &Finding) -> bool {
-    !finding.expected.is_redacted() && !finding.actual.is_redacted()
+    finding.class.is_public() && !has_redacted_value(finding)
+}
+
+fn has_redacted_value(finding: &Finding) -> bool {
+    finding.expected.is_redacted() || finding.actual.is_redacted()
 }
 
 /// The merged judgement of all baselines of one source that declare an object. Untrusted baselines count only if no trusted
@@ -187,18 +191,17 @@ fn baseline_judgement(
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
         let by = DeclaredBy { address, baseline };
         if corroborations.trust(&state.baseline, key) {
-            let judgement = judge_declared(state, declared, judged, schemas, &mut details);
+            let judgement =
+                judge_declared(state, declared, judged, schemas, ReportedFields::All, &mut details);
             declared_by.push((precedence(&judgement), by));
             judgements.push(judgement);
         } else if matches!(presence, Presence::Exists(_)) && !is_secret(key.kind.group_kind()) {
-            // A correct guess of a Secret must look like a wrong one, and an invented object is not listed.
-            let judgement = judge_declared(state, declared, judged, schemas, &mut ClaimDetails::default());
+            // A correct guess must look like a wrong one, and an invented object is not listed.
+            let fields = ReportedFields::Public;
+            let judgement =
+                judge_declared(state, declared, judged, schemas, fields, &mut ClaimDetails::default());
             match judgement {
-                // Redacted findings must not take the place of others.
-                Judgement::Drifted(mut findings) => {
-                    findings.retain(is_listed_untrusted);
-                    untrusted.add(findings);
-                }
+                Judgement::Drifted(findings) => untrusted.add(findings),
                 Judgement::Replaced(finding) => untrusted.add(vec![finding]),
                 _ => {}
             }
@@ -247,7 +250,7 @@ impl MergedFindings {
         let room = (2 * MAX_FINDINGS).saturating_sub(self.findings.len());
         for finding in findings.drain(room.min(findings.len())..) {
             self.omitted += if let FieldValue::Omitted { count, .. } = finding.actual { count } else { 1 };
-            self.redacted |= !is_listed_untrusted(&finding);
+            self.redacted |= has_redacted_value(&finding);
         }
         self.paths.extend(findings.iter().map(|finding| finding.path.as_str().into()));
         self.findings.extend(findings);
@@ -273,7 +276,7 @@ fn last_applied_judgement(
         (_, Some(_)) if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        (_, Some(content)) => match compare_if_known(declared, content, schemas) {
+        (_, Some(content)) => match compare_if_known(declared, content, schemas, ReportedFields::All) {
             Some(comparison) => judge_comparison(comparison),
             None => Judgement::InFlight,
         },
@@ -289,6 +292,7 @@ fn judge_declared(
     declared: &DeclaredObject,
     judged: &JudgedObject<'_>,
     schemas: &ClusterSchemas,
+    fields: ReportedFields,
     details: &mut ClaimDetails,
 ) -> Judgement {
     let JudgedObject { presence, content, .. } = judged;
@@ -323,7 +327,7 @@ fn judge_declared(
         None => return Judgement::Unknown(UnknownReason::Unreadable),
         Some(content) => content,
     };
-    let Some(comparison) = compare_if_known(declared, content, schemas) else {
+    let Some(comparison) = compare_if_known(declared, content, schemas, fields) else {
         return Judgement::InFlight;
     };
     for path in &comparison.blind {
@@ -339,9 +343,10 @@ fn compare_if_known(
     declared: &DeclaredObject,
     content: &LiveContent<'_>,
     schemas: &ClusterSchemas,
+    fields: ReportedFields,
 ) -> Option<Comparison> {
     let schemas = schemas.of(&declared.object.api_version(), &declared.object.kind)?;
-    Some(compare(declared, content.get(), schemas))
+    Some(compare_fields(declared, content.get(), schemas, fields))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {
