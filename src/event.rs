@@ -15,12 +15,16 @@ pub struct EngineConfig {
     pub rules: Arc<RuleSet>,
     /// The enabled sources.
     pub sources: Vec<Source>,
+    /// The findings that the claims of one source may store for the baselines of one namespace that the settings do not trust.
+    pub max_findings: Option<usize>,
 }
 
 impl EngineConfig {
     /// Whether the engine does the same with both. Rules are compared by reference.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.rules, &other.rules) && self.sources == other.sources
+        Arc::ptr_eq(&self.rules, &other.rules)
+            && self.sources == other.sources
+            && self.max_findings == other.max_findings
     }
 }
 

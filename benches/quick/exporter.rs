@@ -76,7 +76,11 @@ impl Cluster {
         let stream = stream();
         let plan = WatchPlan { watches: vec![stream.clone()], ..WatchPlan::default() };
         let metrics = EngineMetrics::register(&mut Registry::default());
-        let config = EngineConfig { rules: Arc::new(RuleSet::built_in()), sources: vec![source] };
+        let config = EngineConfig {
+            rules: Arc::new(RuleSet::built_in()),
+            sources: vec![source],
+            ..EngineConfig::default()
+        };
         let mut engine = Engine::new(&plan, Arc::new(config), History::default(), metrics, clock());
         if source == Source::Terraform {
             engine.apply(Event::Baseline(Arc::new(baseline(declared))));

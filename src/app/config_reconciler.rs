@@ -154,7 +154,8 @@ impl ConfigReconciler {
 }
 
 fn engine_config(settings: &Settings, rules: Arc<RuleSet>) -> EngineConfig {
-    EngineConfig { rules, sources: settings.sources.clone() }
+    let max_findings = Some(settings.limits.namespace.findings);
+    EngineConfig { rules, sources: settings.sources.clone(), max_findings }
 }
 
 /// Waits until one of the values changes; an error if a sender is gone.

@@ -65,6 +65,10 @@ pub struct NamespaceLimits {
     /// The same for the trusted namespaces of the source, unless `claims` is larger. Without it: 40000.
     #[schemars(range(min = 1))]
     pub trusted_claims: usize,
+    /// The differences of all objects that baselines of one source in the namespace declare, unless the settings trust the namespace.
+    /// Beyond it, a difference that counts the others represents those of an object. Without it: 100000.
+    #[schemars(range(min = 1))]
+    pub findings: usize,
     /// The series about single objects in the namespace, in addition to `metrics.max_series`. Without it: 100000.
     #[schemars(range(min = 1))]
     pub series: usize,
@@ -98,6 +102,7 @@ impl Default for NamespaceLimits {
         Self {
             claims: 10_000,
             trusted_claims: 40_000,
+            findings: 100_000,
             series: 100_000,
             rules: 200,
             rule_bytes: 256 << 10,
@@ -207,6 +212,7 @@ impl Limits {
             ("baseline.work", baseline.work),
             ("namespace.claims", namespace.claims),
             ("namespace.trusted_claims", namespace.trusted_claims),
+            ("namespace.findings", namespace.findings),
             ("namespace.series", namespace.series),
             ("namespace.rules", namespace.rules),
             ("namespace.rule_bytes", namespace.rule_bytes),

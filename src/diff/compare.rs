@@ -4,7 +4,7 @@ use super::{
     document::unpack,
     manifest::{self, Schemas},
     ownership::FieldOwners,
-    reporter::DiffReporter,
+    reporter::{DiffReporter, ReportLimits},
     terraform,
     tree::Node,
 };
@@ -24,8 +24,18 @@ pub struct Comparison {
 
 /// Compares the content of a live object with its declaration. `schemas` are those of custom resources.
 pub fn compare(declared: &DeclaredObject, live: &Node, schemas: &Schemas) -> Comparison {
+    compare_within(declared, live, schemas, ReportLimits::default())
+}
+
+/// The same with limits on the findings.
+pub fn compare_within(
+    declared: &DeclaredObject,
+    live: &Node,
+    schemas: &Schemas,
+    limits: ReportLimits,
+) -> Comparison {
     let owners = &FieldOwners::of(live);
-    let mut reporter = DiffReporter::new(owners, &declared.key, &declared.sensitive);
+    let mut reporter = DiffReporter::new(owners, &declared.key, &declared.sensitive, limits);
     let mut blind = Vec::new();
     let body = &declared.body.packed().map(unpack).unwrap_or_default();
     match &declared.body {

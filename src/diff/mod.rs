@@ -17,7 +17,7 @@ pub mod terraform;
 mod tree;
 
 pub use canonical::is_declared_key;
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, compare, compare_within};
 pub use digests::{Digests, redact_all, redact_value};
 pub use document::{
     LiveContent, creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack,
@@ -35,7 +35,7 @@ pub use quantity::{Quantity, QuantityError};
 pub use redaction::{
     LAST_APPLIED, is_secret, redact_binary_data, redact_findings, redact_last_applied, redact_secret,
 };
-pub use reporter::{MAX_FINDINGS, omitted_findings};
+pub use reporter::{MAX_FINDINGS, ReportLimits, ReportedFields, omitted_findings};
 pub use spec_view::{DeploymentView, PodView, ServiceView, SpecView, TemplateView, Text};
 pub use tree::{Members, Node};
 

@@ -14,9 +14,31 @@ use super::{
 };
 use crate::types::{FieldClass, FieldPath, FieldValue, Finding, RedactionKey, is_within};
 
-/// The most findings of one comparison, and the most with redacted values. They have separate limits, so that the plain findings,
-/// which are listed even if the declaration is untrusted, do not show whether a redacted value is the same.
+/// The most findings of one comparison with plain values, and the most with redacted values.
 pub const MAX_FINDINGS: usize = 1_000;
+
+/// The fields that a comparison reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportedFields {
+    #[default]
+    All,
+    /// Fields whose values the API shows by default. All others count as equal, so the findings do not show whether they are.
+    Public,
+}
+
+/// What a comparison reports.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportLimits {
+    pub fields: ReportedFields,
+    /// The most findings with plain values, and the most with redacted values; at most [`MAX_FINDINGS`].
+    pub max_findings: usize,
+}
+
+impl Default for ReportLimits {
+    fn default() -> Self {
+        Self { fields: ReportedFields::All, max_findings: MAX_FINDINGS }
+    }
+}
 
 /// Tracks the path of a walk and reports each difference at that path, with its owner and redacted if necessary.
 pub(super) struct DiffReporter<'a> {
@@ -24,6 +46,7 @@ pub(super) struct DiffReporter<'a> {
     /// Attributes whose values are redacted, without indices.
     sensitive: &'a [Box<str>],
     key: &'a RedactionKey,
+    limits: ReportLimits,
     unknown_key: Cell<bool>,
     path: Vec<Step>,
     /// The Terraform name of the path.
@@ -39,15 +62,15 @@ pub(super) struct DiffReporter<'a> {
 #[derive(Clone, Default)]
 struct Reported {
     count: usize,
-    /// The field that contains all of them beyond [`MAX_FINDINGS`].
+    /// The field that contains all of them beyond the limit.
     omitted: Option<Vec<Step>>,
 }
 
 impl Reported {
     /// Counts a difference. Returns whether its finding is kept.
-    fn add(&mut self, path: &[Step]) -> bool {
+    fn add(&mut self, path: &[Step], max: usize) -> bool {
         self.count += 1;
-        if self.count <= MAX_FINDINGS {
+        if self.count <= max {
             return true;
         }
         let is_same = |steps: &(&Step, &Step)| matches!(steps, (Step::Field(a), Step::Field(b)) if a == b);
@@ -59,11 +82,17 @@ impl Reported {
 }
 
 impl<'a> DiffReporter<'a> {
-    pub(super) fn new(owners: &'a FieldOwners<'a>, key: &'a RedactionKey, sensitive: &'a [Box<str>]) -> Self {
+    pub(super) fn new(
+        owners: &'a FieldOwners<'a>,
+        key: &'a RedactionKey,
+        sensitive: &'a [Box<str>],
+        limits: ReportLimits,
+    ) -> Self {
         Self {
             owners,
             sensitive,
             key,
+            limits,
             unknown_key: Cell::new(false),
             path: Vec::new(),
             attributes: Vec::new(),
@@ -195,8 +224,13 @@ impl<'a> DiffReporter<'a> {
         let is_sensitive =
             is_last_applied || is_digest(&expected) || is_digest(&actual) || self.is_sensitive(&attribute);
         let has_redacted = is_sensitive || expected.is_redacted() || actual.is_redacted();
+        let is_hidden = self.limits.fields == ReportedFields::Public
+            && (has_redacted || !class_of(&shown_path(self.key, &self.path)).is_public());
+        if is_hidden {
+            return;
+        }
         let reported = if has_redacted { &mut self.redacted } else { &mut self.plain };
-        if !reported.add(&self.path) {
+        if !reported.add(&self.path, self.limits.max_findings) {
             return;
         }
         let value = |value: FieldValue| if is_sensitive { value.redacted(self.key) } else { value };
@@ -214,7 +248,7 @@ impl<'a> DiffReporter<'a> {
     pub(super) fn finish(mut self) -> (Vec<Finding>, Vec<Box<str>>) {
         for (reported, redacted) in [(self.plain, false), (self.redacted, true)] {
             let Some(omitted) = reported.omitted else { continue };
-            let mut finding = omitted_findings(reported.count - MAX_FINDINGS, redacted);
+            let mut finding = omitted_findings(reported.count - self.limits.max_findings, redacted);
             if !omitted.is_empty() {
                 finding.path = shown_path(self.key, &omitted);
             }

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{CounterKey, EpisodeChange, autoscalers::AutoscalerIndex};
+use super::{CounterKey, EpisodeChange, autoscalers::AutoscalerIndex, finding_counts::NamespaceFindings};
 use crate::{
     rules::{RatedObject, RuleSet},
     types::{
@@ -85,6 +85,8 @@ pub struct ClaimDetails {
     pub blind_fields: Vec<FieldPath>,
     /// The digest of the object's content at the last comparison.
     pub(super) compared_content: Option<u64>,
+    /// The findings of the last comparison that count in the limit of a namespace.
+    pub(super) counted_findings: NamespaceFindings,
 }
 
 impl ClaimDetails {
@@ -94,6 +96,7 @@ impl ClaimDetails {
             Some(earlier) => Self {
                 compared_content: earlier.compared_content,
                 blind_fields: earlier.blind_fields.clone(),
+                counted_findings: earlier.counted_findings.clone(),
                 ..self
             },
             None => self,

@@ -39,6 +39,7 @@ use super::{
     autoscalers::{AutoscalerIndex, scale_target},
     baselines::{BaselineId, Baselines},
     claim::{ClaimKey, Rater, is_same_stored_object, object_view, only_baseline_moved, rerate, step_episode},
+    finding_counts::{FindingBudget, FindingCounts},
     history::ObservedOnsets,
     judgements::{Presence, SourceJudgement, absence, find_kind, find_object, presence, source_judgements},
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
@@ -80,6 +81,7 @@ pub struct Engine {
     baselines: Baselines,
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
+    findings: FindingCounts,
     grace_periods: HashMap<ObjectKey, Timestamp>,
     /// The onsets that an earlier run observed in claims that were not compared yet.
     restored_onsets: HashMap<ClaimKey, ObservedOnsets>,
@@ -135,6 +137,7 @@ impl Engine {
             baselines: Baselines::default(),
             schemas: Arc::default(),
             autoscalers: AutoscalerIndex::default(),
+            findings: FindingCounts::default(),
             grace_periods: HashMap::new(),
             restored_onsets,
             rules_checked_at: now,
@@ -201,9 +204,7 @@ impl Engine {
         if let Presence::Exists(object) = presence {
             self.corroborate(object);
         }
-        let corroborations = &self.snapshot.history.corroborations;
-        let judgements =
-            source_judgements(key, presence, &before, &self.baselines, corroborations, &self.schemas, now);
+        let judgements = self.judge_object(key, presence, &before, now);
         self.track_grace_period(key, presence, now);
         if before.is_empty() && judgements.is_empty() {
             return false;
@@ -267,6 +268,19 @@ impl Engine {
 
         // Store.
         self.store(key, &before, after)
+    }
+
+    fn judge_object(
+        &self,
+        key: &ObjectKey,
+        presence: &Presence,
+        before: &[Arc<ClaimEntry>],
+        now: Timestamp,
+    ) -> Vec<SourceJudgement> {
+        let corroborations = &self.snapshot.history.corroborations;
+        let (baselines, schemas) = (&self.baselines, &self.schemas);
+        let budget = FindingBudget::new(&self.findings, self.config.max_findings, before);
+        source_judgements(key, presence, before, baselines, corroborations, schemas, budget, now)
     }
 
     /// The onsets that an earlier run observed in a claim that was not compared yet.
@@ -366,6 +380,7 @@ impl Engine {
             let (old, new) = (verdict_of(before, *source), verdict_of(&after, *source));
             update_rule_matches(&mut self.snapshot.rules, old, new);
         }
+        self.findings.replace(before, &after);
         let series_changed = kind.blocks.replace(&key.namespace, &key.name, after, self.block_version);
         let was_last =
             |entry: &&Arc<ClaimEntry>| kind.blocks.has_no_claims(&key.namespace, entry.claim.source);
@@ -874,7 +889,22 @@ impl Engine {
             self.rules_checked_at = now;
             changed = true;
         }
+        if before.max_findings != config.max_findings {
+            self.reconcile_counted(now);
+            changed = true;
+        }
         changed
+    }
+
+    /// Reconciles the objects whose findings count in the limit of a namespace.
+    fn reconcile_counted(&mut self, now: Timestamp) {
+        let is_counted = |entry: &&Arc<ClaimEntry>| {
+            entry.claim.details.as_ref().is_some_and(|details| !details.counted_findings.is_empty())
+        };
+        let entries = self.snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries());
+        let keys = entries.filter(is_counted).map(|entry| entry.key().clone()).collect();
+        self.reconcile_all(keys, ReconcileContext::new(ResolutionCause::Rule, now));
+        self.snapshot.sequence += 1;
     }
 
     /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed.
@@ -1166,7 +1196,7 @@ mod tests {
             engine.apply(Event::Applied(watch.id, Arc::new(drifted)));
             if !enabled {
                 let rules = engine.snapshot().rules.set().clone();
-                let config = Arc::new(EngineConfig { rules, sources: Vec::new() });
+                let config = Arc::new(EngineConfig { rules, ..EngineConfig::default() });
                 assert!(!engine.apply(Event::Config(config)), "the claims remain until the next list");
             }
             // Whatever the decoder says about an object without the annotation.

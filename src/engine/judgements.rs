@@ -7,12 +7,15 @@ use jiff::Timestamp;
 
 use super::{
     BaselineState, ClaimDetails, ClaimEntry, ClusterMatch, DeclaredBy, KindState, WatchState,
-    baselines::Baselines, snapshot::is_refused, trust::Corroborations,
+    baselines::Baselines,
+    finding_counts::{FindingBudget, NamespaceFindings},
+    snapshot::is_refused,
+    trust::Corroborations,
 };
 use crate::{
     diff::{
-        Comparison, LiveContent, MAX_FINDINGS, compare, creator, is_secret, judge, judge_record,
-        manifest::ClusterSchemas, omitted_findings, redact_findings,
+        Comparison, LiveContent, MAX_FINDINGS, ReportLimits, ReportedFields, compare_within, creator,
+        is_secret, judge, judge_record, manifest::ClusterSchemas, omitted_findings, redact_findings,
     },
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
@@ -96,7 +99,8 @@ impl SourceJudgement {
 }
 
 /// The judgements of all sources on an object, in the order of the sources. An object that exists has at least
-/// one. `before` are the claims so far.
+/// one. `before` are the claims so far, and `budget` limits the findings of the new ones.
+#[expect(clippy::too_many_arguments, reason = "all of them are inputs of one judgement")]
 pub(super) fn source_judgements(
     key: &ObjectKey,
     presence: &Presence,
@@ -104,19 +108,22 @@ pub(super) fn source_judgements(
     baselines: &Baselines,
     corroborations: &Corroborations,
     schemas: &ClusterSchemas,
+    budget: FindingBudget<'_>,
     now: Timestamp,
 ) -> Vec<SourceJudgement> {
     let judged = JudgedObject::new(key, presence);
     let with_baselines = Source::ALL.iter().filter(|source| !source.is_on_object());
     let mut judgements: Vec<SourceJudgement> = with_baselines
-        .filter_map(|source| baseline_judgement(*source, &judged, before, baselines, corroborations, schemas))
+        .filter_map(|source| {
+            baseline_judgement(*source, &judged, before, baselines, corroborations, schemas, budget)
+        })
         .collect();
     if let Presence::Exists(object) = presence {
         // An untrusted claim replaces no other claim.
         let is_unclaimed = |judgements: &[SourceJudgement]| {
             judgements.iter().all(|judged| matches!(judged.judgement, Judgement::Untrusted(_)))
         };
-        judgements.extend(last_applied_judgement(object, judged.content.as_ref(), schemas));
+        judgements.extend(last_applied_judgement(object, judged.content.as_ref(), schemas, budget));
         if let Some(record) = object.controller_status() {
             let judgement = judge_record(record, record.in_grace_period(now));
             judgements.push(SourceJudgement::plain(Source::StatusHash, judgement));
@@ -151,9 +158,13 @@ pub(super) fn source_judgements(
     judgements
 }
 
-/// A digest must not show whether the author of an untrusted baseline guessed a value correctly.
+/// A listed finding must not show whether the author of an untrusted baseline guessed a value correctly.
 fn is_listed_untrusted(finding: &Finding) -> bool {
-    !finding.expected.is_redacted() && !finding.actual.is_redacted()
+    finding.class.is_public() && !has_redacted_value(finding)
+}
+
+fn has_redacted_value(finding: &Finding) -> bool {
+    finding.expected.is_redacted() || finding.actual.is_redacted()
 }
 
 /// The merged judgement of all baselines of one source that declare an object. Untrusted baselines count only if no trusted
@@ -165,6 +176,7 @@ fn baseline_judgement(
     baselines: &Baselines,
     corroborations: &Corroborations,
     schemas: &ClusterSchemas,
+    budget: FindingBudget<'_>,
 ) -> Option<SourceJudgement> {
     let JudgedObject { key, presence, .. } = judged;
     let is_known = |entry: &Arc<ClaimEntry>| entry.claim.source == source;
@@ -178,6 +190,7 @@ fn baseline_judgement(
     let mut details = ClaimDetails::default();
     let (mut judgements, mut declared_by) = (Vec::new(), Vec::new());
     let (mut untrusted, mut untrusted_by) = (MergedFindings::default(), Vec::new());
+    let mut untrusted_findings = NamespaceFindings::default();
     for (state, declared) in baselines.declared(source, key) {
         // The cluster of a baseline is decided before its objects are judged, unless they cannot be watched
         // at all.
@@ -187,18 +200,23 @@ fn baseline_judgement(
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
         let by = DeclaredBy { address, baseline };
         if corroborations.trust(&state.baseline, key) {
-            let judgement = judge_declared(state, declared, judged, schemas, &mut details);
+            let namespace = state.baseline.authority.namespace();
+            let max_findings = budget.room(source, namespace, &details.counted_findings);
+            let limits = ReportLimits { fields: ReportedFields::All, max_findings };
+            let judgement = judge_declared(state, declared, judged, schemas, limits, &mut details);
+            details.counted_findings.add(namespace, finding_count(&judgement));
             declared_by.push((precedence(&judgement), by));
             judgements.push(judgement);
         } else if matches!(presence, Presence::Exists(_)) && !is_secret(key.kind.group_kind()) {
-            // A correct guess of a Secret must look like a wrong one, and an invented object is not listed.
-            let judgement = judge_declared(state, declared, judged, schemas, &mut ClaimDetails::default());
+            // A correct guess must look like a wrong one, and an invented object is not listed.
+            let namespace = state.baseline.authority.namespace();
+            let max_findings = budget.room(source, namespace, &untrusted_findings);
+            let limits = ReportLimits { fields: ReportedFields::Public, max_findings };
+            let judgement =
+                judge_declared(state, declared, judged, schemas, limits, &mut ClaimDetails::default());
+            untrusted_findings.add(namespace, finding_count(&judgement));
             match judgement {
-                // Redacted findings must not take the place of others.
-                Judgement::Drifted(mut findings) => {
-                    findings.retain(is_listed_untrusted);
-                    untrusted.add(findings);
-                }
+                Judgement::Drifted(findings) => untrusted.add(findings),
                 Judgement::Replaced(finding) => untrusted.add(vec![finding]),
                 _ => {}
             }
@@ -206,7 +224,11 @@ fn baseline_judgement(
         }
     }
     if judgements.is_empty() && !untrusted_by.is_empty() {
-        let details = ClaimDetails { declared_by: untrusted_by, ..ClaimDetails::default() };
+        let details = ClaimDetails {
+            declared_by: untrusted_by,
+            counted_findings: untrusted_findings,
+            ..ClaimDetails::default()
+        };
         return Some(SourceJudgement {
             source,
             judgement: Judgement::Untrusted(untrusted.finish()),
@@ -218,6 +240,10 @@ fn baseline_judgement(
     let judgement = merge_judgements(judgements)?;
     details.compared_content = judged.document().map(|document| document.content);
     Some(SourceJudgement { source, judgement, details: Some(details) })
+}
+
+fn finding_count(judgement: &Judgement) -> usize {
+    if let Judgement::Drifted(findings) = judgement { findings.len() } else { 0 }
 }
 
 /// The findings of several declarations of one object.
@@ -247,7 +273,7 @@ impl MergedFindings {
         let room = (2 * MAX_FINDINGS).saturating_sub(self.findings.len());
         for finding in findings.drain(room.min(findings.len())..) {
             self.omitted += if let FieldValue::Omitted { count, .. } = finding.actual { count } else { 1 };
-            self.redacted |= !is_listed_untrusted(&finding);
+            self.redacted |= has_redacted_value(&finding);
         }
         self.paths.extend(findings.iter().map(|finding| finding.path.as_str().into()));
         self.findings.extend(findings);
@@ -265,21 +291,27 @@ fn last_applied_judgement(
     object: &LiveObject,
     content: Option<&LiveContent<'_>>,
     schemas: &ClusterSchemas,
+    budget: FindingBudget<'_>,
 ) -> Option<SourceJudgement> {
     let declared = object.applied.declared()?;
+    let mut counted_findings = NamespaceFindings::default();
+    let namespace = Some(&*object.key.namespace).filter(|namespace| !namespace.is_empty());
+    let max_findings = budget.room(Source::LastApplied, namespace, &counted_findings);
+    let limits = ReportLimits { fields: ReportedFields::All, max_findings };
     let judgement = match (&declared.body, content) {
         (DeclaredBody::Opaque(reason), _) => Judgement::Unknown(*reason),
         (_, None) => Judgement::Unknown(UnknownReason::Unreadable),
         (_, Some(_)) if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        (_, Some(content)) => match compare_if_known(declared, content, schemas) {
+        (_, Some(content)) => match compare_if_known(declared, content, schemas, limits) {
             Some(comparison) => judge_comparison(comparison),
             None => Judgement::InFlight,
         },
     };
     let compared_content = content.map(|content| content.document().content_beside_last_applied);
-    let details = ClaimDetails { compared_content, ..ClaimDetails::default() };
+    counted_findings.add(namespace, finding_count(&judgement));
+    let details = ClaimDetails { compared_content, counted_findings, ..ClaimDetails::default() };
     Some(SourceJudgement { source: Source::LastApplied, judgement, details: Some(details) })
 }
 
@@ -289,6 +321,7 @@ fn judge_declared(
     declared: &DeclaredObject,
     judged: &JudgedObject<'_>,
     schemas: &ClusterSchemas,
+    limits: ReportLimits,
     details: &mut ClaimDetails,
 ) -> Judgement {
     let JudgedObject { presence, content, .. } = judged;
@@ -319,7 +352,7 @@ fn judge_declared(
         None => return Judgement::Unknown(UnknownReason::Unreadable),
         Some(content) => content,
     };
-    let Some(comparison) = compare_if_known(declared, content, schemas) else {
+    let Some(comparison) = compare_if_known(declared, content, schemas, limits) else {
         return Judgement::InFlight;
     };
     for path in &comparison.blind {
@@ -335,9 +368,10 @@ fn compare_if_known(
     declared: &DeclaredObject,
     content: &LiveContent<'_>,
     schemas: &ClusterSchemas,
+    limits: ReportLimits,
 ) -> Option<Comparison> {
     let schemas = schemas.of(&declared.object.api_version(), &declared.object.kind)?;
-    Some(compare(declared, content.get(), schemas))
+    Some(compare_within(declared, content.get(), schemas, limits))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {
@@ -403,6 +437,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
+    use super::super::finding_counts::FindingCounts;
     use crate::{
         diff::{manifest::declared_object, pack_live_object, parsed_bytes, unpack},
         types::{
@@ -412,8 +447,8 @@ mod tests {
     };
 
     use super::{
-        Baselines, ClusterSchemas, Corroborations, FieldClass, FieldValue, Finding, Judgement, Kind,
-        LiveObject, MAX_FINDINGS, MergedFindings, ObjectKey, Presence, Source, UnknownReason,
+        Baselines, ClusterSchemas, Corroborations, FieldClass, FieldValue, Finding, FindingBudget, Judgement,
+        Kind, LiveObject, MAX_FINDINGS, MergedFindings, ObjectKey, Presence, Source, UnknownReason,
         is_listed_untrusted, merge_judgements, omitted_findings, source_judgements,
     };
 
@@ -470,6 +505,7 @@ mod tests {
             &baselines,
             &corroborations,
             &schemas,
+            FindingBudget::unlimited(&FindingCounts::default()),
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!(parsed_bytes::take(), unpacked);

@@ -10,6 +10,7 @@ mod claim;
 mod counters;
 #[expect(clippy::module_inception, reason = "the file of `Engine`")]
 mod engine;
+mod finding_counts;
 mod history;
 mod judgements;
 mod metrics;

@@ -72,33 +72,11 @@ impl ValueRedactor {
         value: &'a FieldValue,
         namespace: &str,
     ) -> Cow<'a, FieldValue> {
-        if self.plain || is_public(class) {
+        if self.plain || class.is_public() {
             Cow::Borrowed(value)
         } else {
             Cow::Owned(value.redacted(&self.key.of_namespace(namespace)))
         }
-    }
-}
-
-/// Whether fields of this class never hold credentials.
-fn is_public(class: FieldClass) -> bool {
-    match class {
-        FieldClass::Replicas
-        | FieldClass::Image
-        | FieldClass::Resources
-        | FieldClass::Ports
-        | FieldClass::Selector
-        | FieldClass::Labels
-        | FieldClass::Security
-        | FieldClass::Rbac
-        | FieldClass::Existence
-        | FieldClass::Hash => true,
-        FieldClass::Env
-        | FieldClass::Annotations
-        | FieldClass::Probes
-        | FieldClass::Volumes
-        | FieldClass::Data
-        | FieldClass::Other => false,
     }
 }
 

@@ -127,6 +127,25 @@ closed_set! {
     }
 }
 
+impl FieldClass {
+    /// Whether fields of this class never hold credentials. `api.values` redacts all others by default.
+    pub fn is_public(self) -> bool {
+        match self {
+            Self::Replicas
+            | Self::Image
+            | Self::Resources
+            | Self::Ports
+            | Self::Selector
+            | Self::Labels
+            | Self::Security
+            | Self::Rbac
+            | Self::Existence
+            | Self::Hash => true,
+            Self::Env | Self::Annotations | Self::Probes | Self::Volumes | Self::Data | Self::Other => false,
+        }
+    }
+}
+
 closed_set! {
     /// The class of the tool that last set a field, by its field manager.
     Actor {

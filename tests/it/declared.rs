@@ -3,9 +3,9 @@
 
 use drift_exporter::{
     diff::{
-        Comparison, MAX_FINDINGS, Node,
+        Comparison, MAX_FINDINGS, Node, ReportLimits, ReportedFields, compare_within,
         manifest::{Schemas, declared_object, normalize},
-        pack_live_object,
+        pack_live_object, unpack,
     },
     types::{DeclaredObject, FieldClass, FieldValue, ObjectRef, RedactionKey, RedactionPolicy},
 };
@@ -88,6 +88,34 @@ fn findings_are_limited_and_the_last_one_counts_the_others() {
     let [plain, redacted] =
         [(plain, false), (5, true)].map(|(count, redacted)| FieldValue::Omitted { count, redacted });
     assert_eq!(omitted, [&redacted, &plain]);
+}
+
+/// List elements are matched by their values, and only so many differences are listed.
+#[test]
+fn differences_that_are_not_public_do_not_change_the_public_ones() {
+    let egress =
+        |address: &str, port: u16| json!({"to": [{"ipBlock": {"cidr": address}}], "ports": [{"port": port}]});
+    let labels: serde_json::Map<String, Value> =
+        (0..MAX_FINDINGS + 5).map(|key| (format!("l{key:05}"), "declared".into())).collect();
+    let policy = |egress: &[Value], annotation: &str, labels: &serde_json::Map<String, Value>| json!({"metadata": {"annotations": {"a": annotation}, "labels": labels}, "spec": {"egress": egress}});
+    let live =
+        policy(&[egress("10.9.9.9/32", 2), egress("10.0.0.1/32", 1)], "hunter2", &serde_json::Map::default());
+    let findings = |address: &str, annotation: &str, fields: ReportedFields| {
+        let declared = policy(&[egress(address, 1)], annotation, &labels);
+        let declared = declared_by_manifest("networking.k8s.io/v1 NetworkPolicy", &declared);
+        let kind = kind_of(&declared);
+        let live = pack_live_object(live.clone(), &kind, &RedactionPolicy::new(declared.key.clone()));
+        let limits = ReportLimits { fields, ..ReportLimits::default() };
+        compare_within(&declared, &unpack(&live.packed), &Schemas::default(), limits).findings
+    };
+    let guesses = [("10.0.0.1/32", "hunter2"), ("10.0.0.1/32", "wrong"), ("10.0.0.2/32", "hunter2")];
+    let of = |fields| guesses.map(|(address, annotation)| findings(address, annotation, fields));
+    let [right, annotation, address] = of(ReportedFields::All);
+    assert!(right != annotation && right != address);
+    let [right, annotation, address] = of(ReportedFields::Public);
+    assert_eq!((&right, &right), (&annotation, &address));
+    assert_eq!(right.last().unwrap().actual, FieldValue::Omitted { count: 6, redacted: false });
+    assert!(right.iter().all(|finding| finding.class.is_public()), "{right:?}");
 }
 
 #[test]

@@ -9,7 +9,10 @@ use drift_exporter::{
     },
     rules::{RuleConfig, RuleSet, RuleSpec},
     sources::{read_objects, terraform},
-    types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, Source, TrustedNamespaces},
+    types::{
+        Baseline, BaselineFault, Difference, FieldValue, RedactionKey, Scope, Selector, Severity, Source,
+        TrustedNamespaces, Verdict, VerdictKind,
+    },
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -196,6 +199,101 @@ async fn trusted_namespace_has_a_larger_share_of_claims() {
     server.put("secrets", release("trusted", "more", 1, &manifest(&["d"])));
     source.expect_up().await;
     assert!(is_too_large(&*source.next_baseline().await, "limits.namespace.trusted_claims"));
+}
+
+/// A ConfigMap without data in the cluster, and its manifest with this number of keys.
+fn put_map(server: &ApiServer, namespace: &str, name: &str, keys: usize) -> String {
+    let metadata = json!({"namespace": namespace, "name": name, "uid": format!("u-{name}")});
+    server.put("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    let data: Vec<String> = (0..keys).map(|key| format!("k{key}: a")).collect();
+    let data = data.join(", ");
+    format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{{data}}}\n")
+}
+
+/// For each drifted object in the namespace: its listed differences, and whether one counts the others and is critical.
+fn stored_differences(exporter: &ExporterFixture, namespace: &str) -> Vec<(usize, bool)> {
+    let snapshot = exporter.snapshot();
+    let entries = snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries());
+    let drifted = entries.filter(|entry| {
+        *entry.key().namespace == *namespace && entry.claim.verdict.kind() == VerdictKind::Drifted
+    });
+    let count = |verdict: &Verdict| {
+        let is_omitted = |difference: &&Difference| {
+            matches!(difference.finding.actual, FieldValue::Omitted { .. })
+                && difference.severity == Severity::Critical
+        };
+        let omitted = verdict.differences().filter(is_omitted).count();
+        (verdict.differences().count() - omitted, omitted > 0)
+    };
+    drifted.map(|entry| count(&entry.claim.verdict)).collect()
+}
+
+const MANY_MAPS: usize = 200;
+
+/// Each map has as many differences as one comparison lists.
+#[tokio::test(start_paused = true)]
+async fn differences_of_many_objects_do_not_fill_the_memory() {
+    let server = ApiServer::with_source_kinds();
+    let manifest: String =
+        (0..MANY_MAPS).map(|at| put_map(&server, "evil", &format!("m{at}"), 1000)).collect();
+    server.put("secrets", release("evil", "many", 1, &manifest));
+    let exporter = ExporterFixture::start_with(&server, enabled());
+    let is_drifted = |exporter: &ExporterFixture| stored_differences(exporter, "evil").len() == MANY_MAPS;
+    exporter.until("all objects are drifted", std::time::Duration::from_secs(60), is_drifted).await;
+    let stored = stored_differences(&exporter, "evil");
+    let listed: usize = stored.iter().map(|(listed, _)| listed).sum();
+    assert!(listed > 90_000 && listed <= 101_000, "{listed}");
+    assert!(stored.iter().all(|(listed, is_omitted)| *listed == 1000 || *is_omitted), "{stored:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn differences_of_a_namespace_share_a_limit_and_are_freed() {
+    let server = ApiServer::with_source_kinds();
+    let manifest = |namespace: &str, names: &[&str]| -> String {
+        names.iter().map(|name| put_map(&server, namespace, name, 4)).collect()
+    };
+    server.put("secrets", release("evil", "web", 1, &manifest("evil", &["a", "b", "c"])));
+    server.put("secrets", release("shop", "web", 1, &manifest("shop", &["d"])));
+    let with_limit = |findings: usize| {
+        let namespace = NamespaceLimits { findings, ..NamespaceLimits::default() };
+        Settings { limits: Limits { namespace, ..Limits::default() }, ..enabled() }
+    };
+    let exporter = ExporterFixture::start_with(&server, with_limit(6));
+    let settle = || tokio::time::sleep(std::time::Duration::from_secs(5));
+    let stored = |namespace: &str| {
+        let mut stored = stored_differences(&exporter, namespace);
+        stored.sort_unstable();
+        stored
+    };
+    settle().await;
+    assert_eq!(stored("evil"), [(0, true), (2, true), (4, false)]);
+    assert_eq!(stored("shop"), [(4, false)], "another namespace has a limit of its own");
+
+    // A changed limit applies to all of them.
+    for (limit, expected) in [
+        (12, [(4, false), (4, false), (4, false)]),
+        (1, [(0, true), (0, true), (0, true)]),
+        (6, [(0, true), (1, true), (4, false)]),
+    ] {
+        exporter.settings.replace(with_limit(limit));
+        settle().await;
+        assert_eq!(stored("evil"), expected, "{limit}");
+    }
+
+    // The differences of a deleted release do not count.
+    server.delete("secrets", "evil", "sh.helm.release.v1.web.v1");
+    settle().await;
+    assert_eq!(stored("evil"), []);
+    server.put("secrets", release("evil", "other", 1, &manifest("evil", &["e"])));
+    settle().await;
+    assert_eq!(stored("evil"), [(4, false)]);
+
+    // A trusted namespace has no such limit.
+    let mut trusting = with_limit(1);
+    trusting.trust(&TrustedNamespaces::new(["evil"]));
+    exporter.settings.replace(trusting);
+    settle().await;
+    assert_eq!(stored("evil"), [(4, false)]);
 }
 
 #[tokio::test(start_paused = true)]

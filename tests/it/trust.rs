@@ -8,7 +8,8 @@ use std::{
 };
 
 use drift_exporter::{
-    config::{BaselineLimits, Limits, Settings},
+    config::{BaselineLimits, Limits, Settings, ShownValues},
+    diff::MAX_FINDINGS,
     engine::{Claim, History},
     rules::{RuleConfig, RuleSet, TeamRules},
     server::Auth,
@@ -284,6 +285,102 @@ async fn guesses_of_a_secret_look_the_same_whether_right_or_wrong() {
     }
 }
 
+/// What the API, the page and the metrics show about two objects of `victim` before and after a tenant declares them with this guess of
+/// their values.
+async fn with_guess_of_values(
+    put_guess: PutGuess<'_>,
+    guess: &str,
+    shown_values: ShownValues,
+) -> (String, Vec<Value>) {
+    let api = api_server();
+    api.put("deployments", with_password("hunter2", 2));
+    api.put("configmaps", config_map("victim", "x", "hunter2"));
+    let settings = Settings { shown_values, ..settings() };
+    let exporter = ExporterFixture::start_with(&api, settings);
+    settle().await;
+    put_guess(&api, guess);
+    settle().await;
+    let mut text = everything(&exporter).await;
+    for path in [
+        "/",
+        "/objects/deployment/victim/web",
+        "/objects/configmap/victim/x",
+        "/v1/resources/deployment/victim/web",
+        "/v1/resources/configmap/victim/x",
+        "/v1/status",
+    ] {
+        let response = exporter.get(path).await;
+        text.push_str(response.status.as_str());
+        text.push_str(&response.text());
+    }
+    // `/v1/events` sends the transitions of the history, and this number.
+    text.push_str(&exporter.snapshot().sequence.to_string());
+    let claims = resources(&exporter, "").await;
+    let untrusted = claims.into_iter().filter(|claim| claim["verdict"] == "untrusted").collect();
+    (text, untrusted)
+}
+
+/// A Deployment with a confidential value in its environment and another one in an annotation.
+fn with_password(password: &str, replicas: u32) -> Value {
+    let mut web = scaled_to_zero(&json!({"password": password}));
+    web["spec"]["replicas"] = json!(replicas);
+    web["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "DB_PASSWORD", "value": password}]);
+    web
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_of_values_that_the_api_redacts_look_the_same_whether_right_or_wrong() {
+    let by_release = |api: &ApiServer, guess: &str| {
+        tenant_release(api, &[with_password(guess, 3), config_map("victim", "x", guess)]);
+    };
+    // The plain digests of several guesses beside that of the live value.
+    let by_decoys = |api: &ApiServer, guess: &str| {
+        let mut web = with_password("wrong", 3);
+        for decoy in ["hunter1", guess, "hunter4"] {
+            web["metadata"]["annotations"][decoy] = json!(decoy);
+        }
+        let mut map = config_map("victim", "x", "wrong");
+        map["data"]["another"] = json!(guess);
+        tenant_release(api, &[web, map]);
+    };
+    // As many other differences as a comparison lists.
+    let among_many = |api: &ApiServer, guess: &str| {
+        let mut web = with_password(guess, 3);
+        for at in 0..MAX_FINDINGS {
+            web["metadata"]["annotations"][format!("a{at:04}")] = json!("declared");
+            web["metadata"]["labels"][format!("a{at:04}")] = json!("declared");
+        }
+        let mut map = config_map("victim", "x", guess);
+        for at in 0..MAX_FINDINGS {
+            map["data"][format!("a{at:04}")] = json!("declared");
+        }
+        tenant_release(api, &[web, map]);
+    };
+    let by_state =
+        |api: &ApiServer, guess: &str| put_state(api, "tenant", &[(CONFIG_MAP, "victim", "x", guess)]);
+    let attempts: [(&str, PutGuess<'_>); 4] =
+        [("release", &by_release), ("decoys", &by_decoys), ("many", &among_many), ("state", &by_state)];
+    let mut different = Vec::new();
+    for (name, attempt) in attempts {
+        for shown_values in [ShownValues::Digest, ShownValues::Full] {
+            let (right, listed) = with_guess_of_values(attempt, "hunter2", shown_values).await;
+            let (wrong, _) = with_guess_of_values(attempt, "hunter3", shown_values).await;
+            // A decoy has the name of the guess.
+            if right != wrong.replace("hunter3", "hunter2") {
+                different.push((name, shown_values));
+            }
+            assert!(!listed.is_empty(), "{name}");
+            for claim in listed {
+                let is_web = claim["resourceName"] == "web";
+                let first = if is_web { json!("spec.replicas") } else { Value::Null };
+                assert_eq!(claim["untrusted"][0]["path"], first, "{name}: {claim}");
+            }
+        }
+    }
+    assert_eq!(different, []);
+}
+
 /// The declared and the live value of the only difference of a claim.
 async fn displayed_values(exporter: &ExporterFixture, source: Source, name: &str) -> [String; 2] {
     let claim = claim(exporter, source, name).await.unwrap();
@@ -331,24 +428,25 @@ async fn equal_values_of_two_namespaces_have_different_digests() {
 #[tokio::test(start_paused = true)]
 async fn untrusted_differences_are_listed_and_counted_and_never_alert() {
     let api = api_server();
-    api.put("configmaps", config_map("victim", "web", "live"));
-    tenant_release(&api, &[config_map("victim", "web", "forged")]);
+    let mut live = scaled_to_zero(&json!({}));
+    live["spec"]["replicas"] = json!(2);
+    api.put("deployments", live.clone());
+    tenant_release(&api, &[scaled_to_zero(&json!({}))]);
     let exporter = start(&api).await;
     let untrusted = claim(&exporter, Source::Helm, "web").await.unwrap();
     assert_eq!((&untrusted["verdict"], &untrusted["driftDetected"]), (&json!("untrusted"), &json!(false)));
     assert_eq!((&untrusted["differences"], &untrusted["severity"]), (&json!([]), &Value::Null));
     assert_eq!(
         (&untrusted["untrusted"][0]["path"], &untrusted["untrusted"][0]["severity"]),
-        (&json!("data.key"), &json!("info"))
+        (&json!("spec.replicas"), &json!("info"))
     );
     assert_eq!(untrusted["state"], "tenant/web");
 
     // Neither rules nor later versions of the object change what is listed.
-    let own = "[{name: own, match: {kinds: [ConfigMap]}, effect: expected}, {name: repair, match: {kinds: [ConfigMap]}, effect: {advice: auto_remediate}}]";
+    let own = "[{name: own, match: {kinds: [Deployment]}, effect: expected}, {name: repair, match: {kinds: [Deployment]}, effect: {advice: auto_remediate}}]";
     exporter.rules(rules(own, Vec::new())).await;
-    let mut later = config_map("victim", "web", "live");
-    later["data"]["another"] = "undeclared".into();
-    api.put("configmaps", later);
+    live["metadata"]["labels"] = json!({"another": "undeclared"});
+    api.put("deployments", live);
     settle().await;
     let listed = claim(&exporter, Source::Helm, "web").await.unwrap()["untrusted"][0].clone();
     assert_eq!(
@@ -366,7 +464,7 @@ async fn untrusted_differences_are_listed_and_counted_and_never_alert() {
     assert_eq!(lines.lines().filter(|line| line.contains(r#"source="helm""#)).count(), 1, "{lines}");
     assert!(!lines.contains("drift_resource_"), "{lines}");
     assert!(exporter.get("/v1/history").await.json()["transitions"].as_array().is_none_or(Vec::is_empty));
-    let page = exporter.get("/objects/configmap/victim/web").await.text();
+    let page = exporter.get("/objects/deployment/victim/web").await.text();
     assert!(page.contains("Untrusted differences"), "{page}");
 
     // The settings trust the namespace, and then no longer trust it.

@@ -114,7 +114,8 @@ pub(crate) struct ResourceView<'a> {
     pub(crate) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
     pub(crate) ignored: Vec<DifferenceView<'a>>,
-    /// Differences from baselines without authority over the object. They never count, and the verdict is `untrusted`.
+    /// Differences of public fields from baselines without authority over the object. They never count, and the verdict is
+    /// `untrusted`.
     #[serde(default)]
     pub(crate) untrusted: Vec<DifferenceView<'a>>,
     /// Since when it drifts.
