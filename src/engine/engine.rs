@@ -726,9 +726,7 @@ impl Engine {
                 "Unreadable files; the objects that they declare are unknown.",
             ),
         ] {
-            let count = |baseline: &Baseline| {
-                baseline.skipped.iter().filter(|skipped| skipped.reason == reason).count()
-            };
+            let count = |baseline: &Baseline| baseline.skipped.count(reason);
             if count(baseline) > before.map_or(0, |before| count(before)) {
                 warn!(state = %baseline.name, count = count(baseline), "{message}");
                 self.metrics.count_baseline_error(baseline.source, label);
@@ -1097,8 +1095,8 @@ mod tests {
         types::{
             Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, DeclaredBody,
             DeclaredObject, Digest, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey, ObjectRef,
-            RedactionKey, ResolutionCause, Source, SyncHealth, UnknownReason, Watch, WatchIds, WatchPlan,
-            WatchSpec,
+            RedactionKey, ResolutionCause, SkippedResources, Source, SyncHealth, UnknownReason, Watch,
+            WatchIds, WatchPlan, WatchSpec,
         },
     };
 
@@ -1252,7 +1250,7 @@ mod tests {
             origin: BaselineOrigin::StateSecret,
             version: Some(version),
             objects: Vec::new(),
-            skipped: Vec::new(),
+            skipped: SkippedResources::default(),
             fault: None,
             lock: None,
             this_cluster: true,

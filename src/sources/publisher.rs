@@ -24,7 +24,7 @@ use crate::{
     event::Event,
     types::{
         Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject,
-        Lock, RedactionKey, SkippedResource, SyncHealth, TrustedNamespaces, WatchMode,
+        Lock, RedactionKey, SkippedResource, SkippedResources, SyncHealth, TrustedNamespaces, WatchMode,
     },
 };
 
@@ -43,7 +43,7 @@ const MAX_LOGGED: usize = 10;
 pub(super) struct DecodedBaseline {
     pub(super) version: BaselineVersion,
     pub(super) objects: Vec<Arc<DeclaredObject>>,
-    pub(super) skipped: Vec<SkippedResource>,
+    pub(super) skipped: SkippedResources,
     /// The key that a published baseline brings along.
     pub(super) key: Option<RedactionKey>,
     /// Whether the cluster does not serve some of its kinds, so that their scope is a guess.
@@ -59,7 +59,13 @@ impl DecodedBaseline {
         skipped: Vec<SkippedResource>,
         key: Option<RedactionKey>,
     ) -> Self {
+        let skipped = skipped.into();
         Self { version, objects, skipped, key, has_unknown_scopes: false, failure: None }
+    }
+
+    /// What counts against `limits.namespace.claims`: skipped documents use memory like objects do.
+    pub(super) fn claims(&self) -> usize {
+        self.objects.len() + self.skipped.len()
     }
 }
 
@@ -161,7 +167,8 @@ impl<S: BaselineSource> TrackedBaseline<S> {
         self.is_synced = true;
     }
 
-    pub(super) fn set_decoded(&mut self, decoded: DecodedBaseline) {
+    pub(super) fn set_decoded(&mut self, mut decoded: DecodedBaseline) {
+        decoded.skipped.truncate();
         (self.decoded, self.fault, self.is_synced, self.backoff) =
             (Some(decoded), None, true, Duration::ZERO);
     }
@@ -206,14 +213,19 @@ impl<S: BaselineSource> TrackedBaseline<S> {
     pub(super) fn log_skipped(&self, decoded: &DecodedBaseline) {
         let identity = |skipped: &SkippedResource| (skipped.address.clone(), skipped.reason);
         let before: HashSet<_> =
-            self.decoded.iter().flat_map(|decoded| &decoded.skipped).map(identity).collect();
+            self.decoded.iter().flat_map(|decoded| decoded.skipped.listed()).map(identity).collect();
+        let listed = decoded.skipped.listed().iter().take(SkippedResources::MAX_LISTED);
         let new: Vec<&SkippedResource> =
-            decoded.skipped.iter().filter(|skipped| !before.contains(&identity(skipped))).collect();
+            listed.filter(|skipped| !before.contains(&identity(skipped))).collect();
         for skipped in new.iter().take(MAX_LOGGED) {
             let (document, reason) = (&skipped.address, skipped.reason);
             warn!(baseline = %self.name, %document, %reason, "Skipping a document that cannot be compared.");
         }
-        if let Some(more) = new.len().checked_sub(MAX_LOGGED).filter(|more| *more > 0) {
+        let unlisted =
+            |decoded: &DecodedBaseline| decoded.skipped.len().saturating_sub(SkippedResources::MAX_LISTED);
+        let new_unlisted = unlisted(decoded).saturating_sub(self.decoded.as_ref().map_or(0, unlisted));
+        let more = new.len().saturating_sub(MAX_LOGGED) + new_unlisted;
+        if more > 0 {
             warn!(baseline = %self.name, more, "Skipping more documents that cannot be compared.");
         }
     }
@@ -313,32 +325,27 @@ impl<S: BaselineSource> Publisher<S> {
         namespace.work = namespace.work.saturating_add(work);
     }
 
-    /// Fails if a baseline that declares this many objects exceeds the share of its namespace. Files have no namespace.
-    pub(super) fn check_share(
-        &mut self,
-        location: &S::Location,
-        objects: usize,
-    ) -> Result<(), LimitExceeded> {
+    /// Fails if a baseline with this many declared objects and skipped documents exceeds the share of its namespace. Files have
+    /// no namespace.
+    pub(super) fn check_share(&mut self, location: &S::Location, claims: usize) -> Result<(), LimitExceeded> {
         let (namespace, limits) = (S::namespace(location), self.limits.namespace);
         let others = self.baselines.iter().filter(|(other, _)| {
             *other != location && !namespace.is_empty() && S::namespace(other) == namespace
         });
-        let decoded: Vec<usize> = others
-            .filter_map(|(_, other)| other.decoded.as_ref())
-            .map(|decoded| decoded.objects.len())
-            .collect();
+        let decoded: Vec<usize> =
+            others.filter_map(|(_, other)| other.decoded.as_ref()).map(DecodedBaseline::claims).collect();
         let is_trusted = S::authority(location).extended_by(&self.trusted_namespaces) == Authority::Cluster;
         let result = if namespace.is_empty() {
             Ok(())
         } else if decoded.len() >= limits.baselines {
             Err(limits.baselines_exceeded())
         } else {
-            limits.check_claims(decoded.iter().sum::<usize>() + objects, is_trusted)
+            limits.check_claims(decoded.iter().sum::<usize>() + claims, is_trusted)
         };
         let Some(tracked) = self.baselines.get_mut(location) else { return result };
-        let before = tracked.decoded.as_ref().map_or(0, |decoded| decoded.objects.len());
+        let before = tracked.decoded.as_ref().map_or(0, DecodedBaseline::claims);
         tracked.waits_for_share = result.is_err();
-        if result.is_ok() && objects < before {
+        if result.is_ok() && claims < before {
             self.read_waiting(S::namespace(location));
         }
         result

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::{
         BaselineLimits, LimitExceeded, Limits, NamespaceLimits, Overrides, Settings, TeamRulesSettings, load,
         read_yaml,
     },
     rules::{RuleConfig, RuleSet, RuleSpec},
-    sources::{read_objects, terraform},
-    types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, Source, TrustedNamespaces},
+    sources::{
+        read_objects,
+        terraform::{self, ReadError},
+    },
+    types::{Baseline, BaselineFault, RedactionKey, Scope, Selector, SkipReason, Source, TrustedNamespaces},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -175,6 +179,47 @@ async fn namespace_cannot_exceed_its_share_of_claims_and_baselines() {
         last = source.next_baseline().await;
     }
     assert!(is_too_large(&last, "limits.namespace.baselines"), "{last:?}");
+}
+
+/// Documents without an object once counted against no limit of a namespace.
+#[tokio::test(start_paused = true)]
+async fn skipped_documents_use_the_share_of_a_namespace_and_are_listed_in_part() {
+    let server = ApiServer::with_source_kinds();
+    let namespace = NamespaceLimits { claims: 400, ..NamespaceLimits::default() };
+    let limits = Limits { namespace, ..Limits::default() };
+    let documents =
+        |count: usize| (0..count).map(|at| format!("---\n# Source: c/{at}.yaml\na: b\n")).collect::<String>();
+    server.put("secrets", release("evil", "r1", 1, &(documents(250) + &manifest(&["a"]))));
+    let mut source = SourceFixture::start_releases(&server, Settings { limits, ..enabled() });
+    let first = source.next_baseline().await;
+    assert_eq!((first.objects.len(), first.skipped.len(), first.skipped.listed().len()), (1, 250, 100));
+    assert_eq!(first.skipped.count(SkipReason::NoIdentity), 250);
+    source.expect_up().await;
+    server.put("secrets", release("evil", "r2", 1, &documents(150)));
+    let second = source.next_baseline().await;
+    assert!(second.skipped.is_empty() && is_too_large(&second, "limits.namespace.claims"), "{second:?}");
+    // Fewer skipped documents free a share.
+    server.put("secrets", release("evil", "r1", 2, &documents(249)));
+    server.delete("secrets", "evil", "sh.helm.release.v1.r1.v1");
+    let mut next = source.next_baseline().await;
+    while &*next.name != "evil/r2" {
+        next = source.next_baseline().await;
+    }
+    assert_eq!((next.skipped.len(), &next.fault), (150, &None));
+}
+
+#[test]
+fn skipped_resources_of_published_baselines_count_as_objects() {
+    let skipped = json!({"address": "a", "resource_type": "kubernetes_a", "reason": "unknown_type"});
+    let text =
+        json!({"drift_baseline": 1, "name": "prod", "serial": 1, "lineage": "l", "terraform_version": "1",
+        "published": "2026-01-01T00:00:00Z", "key": STANDARD.encode([7; 32]), "objects": [],
+        "skipped": vec![skipped; 9]})
+        .to_string();
+    let limits = |objects| BaselineLimits { objects, ..BaselineLimits::default() };
+    assert!(terraform::PublishedBaseline::read(text.as_bytes(), &limits(9)).is_ok());
+    let exceeded = terraform::PublishedBaseline::read(text.as_bytes(), &limits(8)).unwrap_err();
+    assert!(matches!(exceeded, ReadError::TooLarge(limit) if limit == limits(8).objects_exceeded()));
 }
 
 #[tokio::test(start_paused = true)]

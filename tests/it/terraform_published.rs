@@ -120,7 +120,7 @@ async fn published_baseline_round_trips() {
     let version = baseline.version.as_ref().unwrap();
     assert_eq!((version.serial, &*version.lineage, &*version.tool_version), (7, "l-1", "1.11.4"));
     assert!(version.written.is_some());
-    assert_eq!(baseline.skipped[0].reason, SkipReason::UnknownType);
+    assert_eq!(baseline.skipped.listed()[0].reason, SkipReason::UnknownType);
     assert_eq!(baseline.objects[0].uid.as_deref(), Some("u-1"));
     let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
     assert_eq!(diff(&baseline.objects[1], &live), Comparison::default());
