@@ -697,11 +697,14 @@ impl Engine {
         true
     }
 
-    /// Removes the corroborations of objects that a release no longer declares.
+    /// Removes the corroborations of objects that a release no longer declares. A release may be stored in Secrets and in
+    /// ConfigMaps: these are two baselines, and the end of one does not affect what the other declares.
     fn drop_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
         let Some(release) = baseline.authority.release() else { return };
-        let id = BaselineId::of(baseline);
-        for key in affected.iter().filter(|key| !self.baselines.is_declared_by(&id, key)) {
+        if self.baselines.is_faulty_release(release) {
+            return;
+        }
+        for key in affected.iter().filter(|key| !self.baselines.is_declared_by_release(release, key)) {
             self.snapshot.history.corroborations.remove(release, key);
         }
     }
