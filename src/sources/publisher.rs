@@ -1,7 +1,7 @@
 //! The baselines of one source: what is tracked about each, and the events that are published about them.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
     fmt,
     sync::Arc,
     time::Duration,
@@ -258,11 +258,15 @@ struct NamespaceUse {
     last_read: ReadId,
     /// The work units of all its reads.
     work: usize,
+    /// The baselines that are tracked, read or not.
+    tracked: usize,
 }
 
 /// Tracks the baselines of one source, and sends an event for each change.
 pub(super) struct Publisher<S: BaselineSource> {
     baselines: BTreeMap<S::Location, TrackedBaseline<S>>,
+    /// How many of them have each name.
+    names: HashMap<Arc<str>, usize>,
     namespaces: BTreeMap<Box<str>, NamespaceUse>,
     limits: Limits,
     watch_mode: WatchMode,
@@ -288,6 +292,7 @@ impl<S: BaselineSource> Publisher<S> {
     pub(super) fn new(context: &SourceContext) -> Self {
         Self {
             baselines: BTreeMap::new(),
+            names: HashMap::new(),
             namespaces: BTreeMap::new(),
             limits: Limits::default(),
             watch_mode: context.watch_mode,
@@ -367,27 +372,45 @@ impl<S: BaselineSource> Publisher<S> {
         self.baselines.values_mut()
     }
 
-    /// The baseline at this location. A new one gets the first of these names, or the second if that is taken.
+    /// The baseline at this location. A new one gets the first of these names, or the second if that is taken. `None` for a new one
+    /// in a namespace that has one more than it may have: [`Self::cancel_excess`] reports that one, and the others cost nothing.
     pub(super) fn track(
         &mut self,
         location: &S::Location,
         origin: BaselineOrigin,
         names: impl FnOnce() -> [String; 2],
         state: impl FnOnce() -> S::State,
-    ) -> &mut TrackedBaseline<S> {
-        let new_name = (!self.baselines.contains_key(location)).then(|| {
-            let [name, longer] = names();
-            let is_taken = self.baselines.values().any(|tracked| *tracked.name == name);
-            if is_taken { longer } else { name }
-        });
-        let new = || TrackedBaseline::new(new_name.unwrap_or_default().into(), origin, state());
-        self.baselines.entry(location.clone()).or_insert_with(new)
+    ) -> Option<&mut TrackedBaseline<S>> {
+        match self.baselines.entry(location.clone()) {
+            Entry::Occupied(tracked) => Some(tracked.into_mut()),
+            Entry::Vacant(vacant) => {
+                let namespace = self.namespaces.entry(S::namespace(location).into()).or_default();
+                if namespace.tracked > self.limits.namespace.baselines && !S::namespace(location).is_empty() {
+                    return None;
+                }
+                namespace.tracked += 1;
+                let [name, longer] = names();
+                let name = if self.names.contains_key(&*name) { longer } else { name };
+                let name: Arc<str> = name.into();
+                *self.names.entry(name.clone()).or_default() += 1;
+                Some(vacant.insert(TrackedBaseline::new(name, origin, state())))
+            }
+        }
     }
 
     /// Drops all other baselines.
     pub(super) fn retain(&mut self, keep: impl Fn(&S::Location) -> bool) {
         let removed: Vec<_> = self.baselines.extract_if(.., |location, _| !keep(location)).collect();
         for (location, tracked) in removed {
+            if let Some(namespace) = self.namespaces.get_mut(S::namespace(&location)) {
+                namespace.tracked -= 1;
+            }
+            if let Some(count) = self.names.get_mut(&tracked.name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.names.remove(&tracked.name);
+                }
+            }
             self.read_waiting(S::namespace(&location));
             if tracked.published.is_some() {
                 info!(source = %S::SOURCE, baseline = %tracked.name, "A baseline is no longer read: it was deleted, or its source was disabled.");

@@ -88,7 +88,10 @@ impl BaselineSource for ManifestSource {
     fn observe_files(&mut self, scan: Self::Scan, publisher: &mut Publisher<Self>) {
         for (path, found) in scan {
             let names = || [path.display().to_string(), path.display().to_string()];
-            let tracked = publisher.track(&path, BaselineOrigin::Manifests, names, PathState::default);
+            let Some(tracked) = publisher.track(&path, BaselineOrigin::Manifests, names, PathState::default)
+            else {
+                continue;
+            };
             observe_path(&path, tracked, found);
             publisher.publish(&path);
         }

@@ -208,7 +208,10 @@ impl BaselineSource for TerraformSource {
         for (location, group) in found {
             let lock = self.find_lock(cache, &location);
             let names = || location.names(&group.labels, &self.settings.prefix);
-            let tracked = publisher.track(&location, location.origin(), names, StateTracking::default);
+            let Some(tracked) = publisher.track(&location, location.origin(), names, StateTracking::default)
+            else {
+                continue;
+            };
             observe_version(tracked, StateVersion::Secrets(group));
             if observe_lock(tracked, lock) {
                 publisher.publish(&location);
@@ -237,7 +240,11 @@ impl BaselineSource for TerraformSource {
         for (path, StateFile { version, lock }) in found {
             let location = StateLocation::File(path);
             let names = || location.names(&BTreeMap::new(), "");
-            let tracked = publisher.track(&location, BaselineOrigin::File, names, StateTracking::default);
+            let Some(tracked) =
+                publisher.track(&location, BaselineOrigin::File, names, StateTracking::default)
+            else {
+                continue;
+            };
             let is_readable = version.is_ok();
             match version {
                 Ok(version) => observe_version(tracked, StateVersion::File(version)),
