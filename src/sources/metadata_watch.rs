@@ -76,6 +76,7 @@ pub(super) struct ObjectMetadata {
     /// Those that the query names.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) last_write: Option<Timestamp>,
+    pub(super) created: Option<Timestamp>,
     /// For a Lease that has a holder: the description of the lock.
     pub(super) lock_info: Option<LockInfo>,
 }
@@ -357,6 +358,7 @@ impl From<StorageObject> for ObjectMetadata {
         Self {
             lock_info: is_held.then(|| annotation.map(|text| LockInfo::parse(text)).unwrap_or_default()),
             last_write: last_write(&metadata),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             namespace: metadata.namespace.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default().into(),
