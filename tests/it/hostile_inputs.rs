@@ -406,6 +406,46 @@ async fn team_rules_of_a_namespace_share_its_limits() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn excess_config_maps_with_team_rules_are_neither_read_nor_listed() {
+    let server = ApiServer::with_source_kinds();
+    let put = |namespace: &str, name: &str, rules: &str| {
+        let metadata = json!({"namespace": namespace, "name": name, "labels": {"drift": "rules"}});
+        server.put("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules.yaml": rules}}));
+    };
+    let rule = |name: &str| format!("- {{name: {name}, effect: ignore}}");
+    put("evil", "z", &rule("z"));
+    put("shop", "a", &rule("a"));
+    let namespace = NamespaceLimits { rules: 3, ..NamespaceLimits::default() };
+    let selector = Selector::parse("drift=rules").unwrap();
+    let settings = Settings {
+        team_rules: Some(TeamRulesSettings { scope: Scope::default(), selector }),
+        limits: Limits { namespace, ..Limits::default() },
+        ..Settings::default()
+    };
+    let exporter = ExporterFixture::ready_with(&server, settings).await;
+    for at in 0..30 {
+        put("evil", &format!("c{at:02}"), "not: [rules");
+    }
+    put("shop", "b", &rule("b"));
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    exporter.wait_idle().await;
+    let response = exporter.get("/v1/rules").await.json();
+    let names = response["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap());
+    let names: Vec<&str> = names.filter(|name| name.contains('/')).collect();
+    assert_eq!(names, ["evil/z", "shop/a", "shop/b"], "rules in use stay");
+    let problems: Vec<&str> =
+        response["problems"].as_array().unwrap().iter().map(|problem| problem.as_str().unwrap()).collect();
+    assert!(problems.len() == 4 && problems[1].starts_with("ConfigMap evil/c00: "), "{problems:#?}");
+    assert_eq!(
+        problems[0],
+        "namespace evil has more than 3 ConfigMaps with team rules, and 27 of them are not read; delete some, or raise limits.namespace.rules"
+    );
+    let urls = server.request_urls();
+    let read = urls.iter().filter(|url| url.contains("/evil/configmaps") && url.contains("metadata.name"));
+    assert!(read.count() <= 4, "{urls:#?}");
+}
+
 /// A release that declares 300,000 ConfigMaps once used the limit on series of all namespaces.
 #[tokio::test(start_paused = true)]
 async fn victims_keep_their_series_beside_a_release_with_too_many_objects() {
