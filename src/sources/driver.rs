@@ -243,10 +243,7 @@ async fn run_until_settings_change<S: BaselineSource>(
         if next_scan.is_some_and(|at| at <= Instant::now()) {
             next_scan = Some(scan_files(source, publisher).await);
         }
-        // Names and shares go to baselines in order, so all lists come first.
-        if cache.has_synced_or_failed()
-            && let Some(changed) = cache.take_changed()
-        {
+        if let Some(changed) = cache.take_changed() {
             source.observe_objects(&cache, &changed, publisher);
         }
         publisher.end_grace_periods();

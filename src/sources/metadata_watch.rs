@@ -240,9 +240,9 @@ impl MetadataCache {
         true
     }
 
-    /// The changes since the last call.
+    /// The changes since the last call. Baselines get their names and shares in order, so none before all lists ended or failed.
     pub(super) fn take_changed(&mut self) -> Option<ChangedNamespaces> {
-        self.changed.take()
+        if self.has_synced_or_failed() { self.changed.take() } else { None }
     }
 
     /// Whether updates wait to be applied.

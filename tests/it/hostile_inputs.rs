@@ -187,8 +187,8 @@ async fn skipped_documents_use_the_share_of_a_namespace_and_are_listed_in_part()
     let server = ApiServer::with_source_kinds();
     let namespace = NamespaceLimits { claims: 400, ..NamespaceLimits::default() };
     let limits = Limits { namespace, ..Limits::default() };
-    let documents =
-        |count: usize| (0..count).map(|at| format!("---\n# Source: c/{at}.yaml\na: b\n")).collect::<String>();
+    let document = |at: usize| format!("---\n# Source: c/{at}.yaml\na: b\n");
+    let documents = |count: usize| (0..count).map(document).collect::<String>();
     server.put("secrets", release("evil", "r1", 1, &(documents(250) + &manifest(&["a"]))));
     let mut source = SourceFixture::start_releases(&server, Settings { limits, ..enabled() });
     let first = source.next_baseline().await;

@@ -526,7 +526,7 @@ async fn deleted_object_of_an_honest_chart_is_missing_also_after_a_restart() {
 async fn release_of_the_same_name_in_a_config_map_does_not_end_a_corroboration() {
     let api = api_server();
     let declared = role("get", &json!({}));
-    put_release(&api, "ops", 1, "deployed", &[declared.clone()]);
+    put_release(&api, "ops", 1, "deployed", std::slice::from_ref(&declared));
     api.put("clusterroles", role("get", &annotations("ops")));
     let exporter = start(&api).await;
     api.delete("clusterroles", "", "reader");
