@@ -130,7 +130,7 @@ fn baseline(count: usize) -> Baseline {
         origin: BaselineOrigin::StateSecret,
         version: Some(version),
         objects: state.objects,
-        skipped: state.skipped,
+        skipped: state.skipped.into(),
         fault: None,
         lock: None,
         this_cluster: false,

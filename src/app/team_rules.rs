@@ -141,7 +141,13 @@ impl TeamRuleReader {
             let list =
                 TeamRuleList { client: &self.client, namespace, selector, previous: &previous, limits };
             match list.read().await {
-                Ok(config_maps) => teams.config_maps.extend(config_maps),
+                Ok((config_maps, excess)) => {
+                    teams.config_maps.extend(config_maps);
+                    teams.problems.extend(excess.into_iter().map(|(namespace, count)| {
+                        let (max, setting) = (limits.rules, "limits.namespace.rules");
+                        format!("namespace {namespace} has more than {max} ConfigMaps with team rules, and {count} of them are not read; delete some, or raise {setting}")
+                    }));
+                }
                 Err(error) => {
                     teams.problems.push(list_problem(namespace, &error));
                     teams.config_maps.extend(list.previous());
@@ -150,6 +156,13 @@ impl TeamRuleReader {
         }
         teams
     }
+}
+
+/// The version of each ConfigMap, and how many others each namespace has.
+#[derive(Debug, Default)]
+struct ListedConfigMaps {
+    versions: BTreeMap<NamespacedName, Box<str>>,
+    excess: BTreeMap<Box<str>, usize>,
 }
 
 /// The ConfigMaps of one namespace, or of all namespaces.
@@ -163,47 +176,68 @@ struct TeamRuleList<'a> {
 
 impl TeamRuleList<'_> {
     /// Lists metadata, and reads the ConfigMaps that changed one at a time, so that only one text is in memory. If any
-    /// changed, rejected ones are read again, because their namespace may have room for them now.
-    async fn read(&self) -> Result<BTreeMap<NamespacedName, TeamConfigMap>, ApiError> {
-        let listed = self.list().await?;
+    /// changed, rejected ones are read again, because their namespace may have room for them now. Also returns how many
+    /// ConfigMaps of each namespace are not read.
+    async fn read(
+        &self,
+    ) -> Result<(BTreeMap<NamespacedName, TeamConfigMap>, BTreeMap<Box<str>, usize>), ApiError> {
         let previous: BTreeMap<NamespacedName, TeamConfigMap> = self.previous().collect();
+        let ListedConfigMaps { versions: listed, excess } = self.list(&previous).await?;
         let same_limits = self.previous.limits == self.limits;
         let known = |name: &NamespacedName, version: &str| {
             previous.get(name).filter(|known| same_limits && *known.resource_version == *version)
         };
         let mut names = listed.iter();
         if listed.len() == previous.len() && names.all(|(name, version)| known(name, version).is_some()) {
-            return Ok(previous);
+            return Ok((previous, excess));
         }
         let (mut config_maps, mut changed) = (BTreeMap::new(), Vec::new());
+        let mut turns: BTreeMap<Box<str>, usize> = BTreeMap::new();
         let mut shares: BTreeMap<Box<str>, NamespaceShare> = BTreeMap::new();
         for (name, version) in listed {
             let Some(known) = known(&name, &version).filter(|known| known.problem.is_none()) else {
-                changed.push((name, version));
+                let turn = turns.entry(name.namespace.clone()).or_default();
+                *turn += 1;
+                changed.push((*turn, name, version));
                 continue;
             };
             let share = shares.entry(name.namespace.clone()).or_default();
             *share = share.with(known.rules.len(), known.bytes);
             config_maps.insert(name, known.clone());
         }
-        for (name, version) in changed {
+        // Namespaces take turns.
+        changed.sort_by_key(|(turn, ..)| *turn);
+        for (_, name, version) in changed {
             let share = shares.entry(name.namespace.clone()).or_default();
             let known = previous.get(&name);
             if let Some(config_map) = self.read_changed(&name, version, known, share).await? {
                 config_maps.insert(name, config_map);
             }
         }
-        Ok(config_maps)
+        Ok((config_maps, excess))
     }
 
-    /// The version of each ConfigMap.
-    async fn list(&self) -> Result<BTreeMap<NamespacedName, Box<str>>, ApiError> {
-        let mut listed = BTreeMap::new();
+    /// Lists as many ConfigMaps of each namespace as it may have rules, and those with rules that are in use.
+    async fn list(
+        &self,
+        previous: &BTreeMap<NamespacedName, TeamConfigMap>,
+    ) -> Result<ListedConfigMaps, ApiError> {
+        let mut listed = ListedConfigMaps::default();
+        let mut counts: BTreeMap<Box<str>, usize> = BTreeMap::new();
         let mut params = ListParams::default().labels(&self.selector).limit(PAGE_SIZE);
         let api = self.api(self.namespace);
         loop {
             let page = request_with_timeout(LIST_TIMEOUT, api.list_metadata(&params)).await?;
-            listed.extend(page.items.into_iter().map(|object| name_and_version(object.metadata)));
+            for (name, version) in page.items.into_iter().map(|object| name_and_version(object.metadata)) {
+                let has_rules = previous.get(&name).is_some_and(|known| !known.rules.is_empty());
+                let count = counts.entry(name.namespace.clone()).or_default();
+                if *count < self.limits.rules || has_rules {
+                    *count += 1;
+                    listed.versions.insert(name, version);
+                } else {
+                    *listed.excess.entry(name.namespace).or_default() += 1;
+                }
+            }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(listed),

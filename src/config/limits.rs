@@ -42,7 +42,7 @@ pub struct BaselineLimits {
     /// The number of YAML and JSON documents. Without it: 50000.
     #[schemars(range(min = 1))]
     pub documents: usize,
-    /// The number of declared objects. Without it: 20000.
+    /// The number of declared objects and of documents that cannot be compared. Without it: 20000.
     #[schemars(range(min = 1))]
     pub objects: usize,
     /// The nesting levels of values. Without it: 64.
@@ -59,7 +59,8 @@ pub struct BaselineLimits {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "NamespaceLimitsEntry")]
 pub struct NamespaceLimits {
-    /// The objects that all baselines of one source in the namespace declare. Without it: 10000.
+    /// The objects that all baselines of one source in the namespace declare, and the documents in them that cannot be compared.
+    /// Without it: 10000.
     #[schemars(range(min = 1))]
     pub claims: usize,
     /// The same for the trusted namespaces of the source, unless `claims` is larger. Without it: 40000.
@@ -155,7 +156,7 @@ impl BaselineLimits {
     }
 
     pub const fn objects_exceeded(&self) -> LimitExceeded {
-        exceeded(self.objects, "objects", "limits.baseline.objects")
+        exceeded(self.objects, "objects and skipped documents", "limits.baseline.objects")
     }
 
     pub const fn depth_exceeded(&self) -> LimitExceeded {
@@ -168,14 +169,14 @@ impl BaselineLimits {
 }
 
 impl NamespaceLimits {
-    /// Fails if the baselines of one source in a namespace declare more objects than they may.
+    /// Fails if the baselines of one source in a namespace declare more objects than they may. Skipped documents count, too.
     pub fn check_claims(&self, claims: usize, is_trusted: bool) -> Result<(), LimitExceeded> {
         let (max, setting) = if is_trusted && self.trusted_claims > self.claims {
             (self.trusted_claims, "limits.namespace.trusted_claims")
         } else {
             (self.claims, "limits.namespace.claims")
         };
-        let unit = "declared objects of this source";
+        let unit = "declared objects and skipped documents of this source";
         if claims > max { Err(LimitExceeded::Namespace { max, unit, setting }) } else { Ok(()) }
     }
 

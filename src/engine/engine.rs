@@ -714,11 +714,14 @@ impl Engine {
         true
     }
 
-    /// Removes the corroborations of objects that a release no longer declares.
+    /// Removes the corroborations of objects that a release no longer declares. A release may be stored in Secrets and in
+    /// ConfigMaps: these are two baselines, and the end of one does not affect what the other declares.
     fn drop_corroborations(&mut self, baseline: &Baseline, affected: &[ObjectKey]) {
         let Some(release) = baseline.authority.release() else { return };
-        let id = BaselineId::of(baseline);
-        for key in affected.iter().filter(|key| !self.baselines.is_declared_by(&id, key)) {
+        if self.baselines.is_faulty_release(release) {
+            return;
+        }
+        for key in affected.iter().filter(|key| !self.baselines.is_declared_by_release(release, key)) {
             self.snapshot.history.corroborations.remove(release, key);
         }
     }
@@ -743,9 +746,7 @@ impl Engine {
                 "Unreadable files; the objects that they declare are unknown.",
             ),
         ] {
-            let count = |baseline: &Baseline| {
-                baseline.skipped.iter().filter(|skipped| skipped.reason == reason).count()
-            };
+            let count = |baseline: &Baseline| baseline.skipped.count(reason);
             if count(baseline) > before.map_or(0, |before| count(before)) {
                 warn!(state = %baseline.name, count = count(baseline), "{message}");
                 self.metrics.count_baseline_error(baseline.source, label);
@@ -1129,8 +1130,8 @@ mod tests {
         types::{
             Algorithm, Authority, Baseline, BaselineOrigin, BaselineVersion, Clock, DeclaredBody,
             DeclaredObject, Digest, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey, ObjectRef,
-            RedactionKey, ResolutionCause, Source, SyncHealth, UnknownReason, Watch, WatchIds, WatchPlan,
-            WatchSpec,
+            RedactionKey, ResolutionCause, SkippedResources, Source, SyncHealth, UnknownReason, Watch,
+            WatchIds, WatchPlan, WatchSpec,
         },
     };
 
@@ -1284,7 +1285,7 @@ mod tests {
             origin: BaselineOrigin::StateSecret,
             version: Some(version),
             objects: Vec::new(),
-            skipped: Vec::new(),
+            skipped: SkippedResources::default(),
             fault: None,
             lock: None,
             this_cluster: true,

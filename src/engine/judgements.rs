@@ -442,7 +442,7 @@ mod tests {
         diff::{manifest::declared_object, pack_live_object, parsed_bytes, unpack},
         types::{
             Authority, Baseline, BaselineOrigin, LastApplied, LiveDocument, ObjectRef, RedactionKey,
-            RedactionPolicy,
+            RedactionPolicy, SkippedResources,
         },
     };
 
@@ -483,7 +483,7 @@ mod tests {
                 origin: BaselineOrigin::Manifests,
                 version: None,
                 objects: vec![Arc::new(declared)],
-                skipped: Vec::new(),
+                skipped: SkippedResources::default(),
                 fault: None,
                 lock: None,
                 this_cluster: true,

@@ -10,8 +10,8 @@ use super::{
     ActiveRules, BaselineState, BaselineStates, ClaimBlocks, ClaimEntry, DriftCounters, History, Transition,
 };
 use crate::types::{
-    Baseline, BaselineError, DownReason, GroupKind, Kind, Lock, Scope, Source, SyncHealth, UnknownReason,
-    VerdictKind, WatchId, WatchSpec,
+    Baseline, BaselineError, DownReason, GroupKind, Kind, Lock, Scope, SkippedResources, Source, SyncHealth,
+    UnknownReason, VerdictKind, WatchId, WatchSpec,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -187,7 +187,8 @@ impl BaselineState {
         let fault =
             whole.fault.as_ref().map(|error| BaselineError { message: SEE_LOG.into(), ..error.clone() });
         let lock = whole.lock.as_ref().map(|lock| Lock { who: Box::default(), ..lock.clone() });
-        let baseline = Baseline { objects, skipped: Vec::new(), fault, lock, ..Baseline::clone(whole) };
+        let skipped = SkippedResources::default();
+        let baseline = Baseline { objects, skipped, fault, lock, ..Baseline::clone(whole) };
         let mut scoped = self.clone();
         scoped.baseline = Arc::new(baseline);
         Some(scoped)
@@ -263,7 +264,7 @@ mod tests {
             origin: BaselineOrigin::File,
             version: None,
             objects: namespaces.iter().map(|namespace| declared(namespace)).collect(),
-            skipped: vec![skipped],
+            skipped: vec![skipped].into(),
             fault: Some(BaselineError {
                 fault: BaselineFault::Unreadable,
                 message: "Secret attic/tfstate-own cannot be read".into(),

@@ -124,7 +124,7 @@ impl DocumentDecoder<'_> {
     }
 
     pub(super) fn finish(self) -> DecodedDocuments {
-        self.reader.cache.commit();
+        self.reader.cache.commit(|parts| !parts.is_empty());
         self.decoded
     }
 }
@@ -151,22 +151,23 @@ fn decode_document(
     if objects.len() > budget.limits().objects {
         return Err(budget.limits().objects_exceeded());
     }
-    let objects = objects.into_iter().map(|object| {
+    let parts = objects.into_iter().filter_map(|object| {
         // The error may quote a secret, so it is dropped.
-        let Ok(object) = object else { return skipped("", SkipReason::NotYaml) };
+        let Ok(object) = object else { return Some(skipped("", SkipReason::NotYaml)) };
         if is_tool_config(&object) {
-            return DecodedPart::Ignored;
+            return None;
         }
         let Some(mut name) = object_of_document(|pointer| object.pointer(pointer).and_then(Value::as_str))
         else {
-            return skipped(object["kind"].as_str().unwrap_or_default(), SkipReason::NoIdentity);
+            let kind = object["kind"].as_str().unwrap_or_default();
+            return Some(skipped(kind, SkipReason::NoIdentity));
         };
         scopes.set_namespace(&mut name, default_namespace);
         let address = address.map_or_else(|| format!("{}/{}", name.kind, name.name), str::to_owned);
         let declared = declared_object(name, object, key);
-        DecodedPart::Object(Arc::new(DeclaredObject { address: address.into(), ..declared }))
+        Some(DecodedPart::Object(Arc::new(DeclaredObject { address: address.into(), ..declared })))
     });
-    Ok(objects.collect())
+    Ok(parts.collect())
 }
 
 /// Whether a document configures kustomize and is never applied to a cluster.
@@ -243,9 +244,12 @@ impl<T: Clone> DecodeCache<T> {
         Ok(part)
     }
 
-    /// Ends a version that was decoded completely, and drops parts that it does not have.
-    pub(super) fn commit(&mut self) {
+    /// Ends a version that was decoded completely, and drops parts that it does not have. Parts that declare nothing count
+    /// against no limit of the namespace, so `is_kept` excludes them.
+    pub(super) fn commit(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.last = std::mem::take(&mut self.next);
+        self.last.retain(|_, part| is_kept(part));
+        self.last.shrink_to_fit();
     }
 
     /// Ends a version that is invalid, and keeps the parts of the last one.

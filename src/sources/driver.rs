@@ -307,7 +307,7 @@ fn finish_read<S: BaselineSource>(
     reader: S::Reader,
     mut result: ReadResult,
 ) {
-    let is_rejected = matches!(result, Err(ReadFailure::TooLarge(_)));
+    let mut is_rejected = matches!(result, Err(ReadFailure::TooLarge(_)));
     let work = if is_rejected { publisher.limits().baseline.work.saturating_add(1) } else { reader.work() };
     let Some(tracked) = publisher.get_mut(location) else { return };
     // A baseline that changed meanwhile is read again, and one that was cancelled is not waited for.
@@ -317,11 +317,16 @@ fn finish_read<S: BaselineSource>(
         return;
     }
     if let Ok(decoded) = &result
-        && let Err(limit) = publisher.check_share(location, decoded.objects.len())
+        && let Err(limit) = publisher.check_share(location, decoded.claims())
     {
         result = Err(ReadFailure::TooLarge(limit));
+        is_rejected = true;
     }
     let Some(tracked) = publisher.get_mut(location) else { return };
+    if is_rejected {
+        // It caches what it decoded, which is more than the limits allow.
+        drop(tracked.take_reader());
+    }
     tracked.failure = None;
     if let Ok(decoded) = &mut result {
         tracked.failure = decoded.failure.take();

@@ -76,6 +76,7 @@ pub(super) struct ObjectMetadata {
     /// Those that the query names.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) last_write: Option<Timestamp>,
+    pub(super) created: Option<Timestamp>,
     /// For a Lease that has a holder: the description of the lock.
     pub(super) lock_info: Option<LockInfo>,
 }
@@ -239,9 +240,9 @@ impl MetadataCache {
         true
     }
 
-    /// The changes since the last call.
+    /// The changes since the last call. Baselines get their names and shares in order, so none before all lists ended or failed.
     pub(super) fn take_changed(&mut self) -> Option<ChangedNamespaces> {
-        self.changed.take()
+        if self.has_synced_or_failed() { self.changed.take() } else { None }
     }
 
     /// Whether updates wait to be applied.
@@ -357,6 +358,7 @@ impl From<StorageObject> for ObjectMetadata {
         Self {
             lock_info: is_held.then(|| annotation.map(|text| LockInfo::parse(text)).unwrap_or_default()),
             last_write: last_write(&metadata),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             namespace: metadata.namespace.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default().into(),

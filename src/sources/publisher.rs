@@ -1,7 +1,7 @@
 //! The baselines of one source: what is tracked about each, and the events that are published about them.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
     fmt,
     sync::Arc,
     time::Duration,
@@ -24,7 +24,7 @@ use crate::{
     event::Event,
     types::{
         Authority, Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject,
-        Lock, RedactionKey, SkippedResource, SyncHealth, TrustedNamespaces, WatchMode,
+        Lock, RedactionKey, SkippedResource, SkippedResources, SyncHealth, TrustedNamespaces, WatchMode,
     },
 };
 
@@ -43,7 +43,7 @@ const MAX_LOGGED: usize = 10;
 pub(super) struct DecodedBaseline {
     pub(super) version: BaselineVersion,
     pub(super) objects: Vec<Arc<DeclaredObject>>,
-    pub(super) skipped: Vec<SkippedResource>,
+    pub(super) skipped: SkippedResources,
     /// The key that a published baseline brings along.
     pub(super) key: Option<RedactionKey>,
     /// Whether the cluster does not serve some of its kinds, so that their scope is a guess.
@@ -59,7 +59,13 @@ impl DecodedBaseline {
         skipped: Vec<SkippedResource>,
         key: Option<RedactionKey>,
     ) -> Self {
+        let skipped = skipped.into();
         Self { version, objects, skipped, key, has_unknown_scopes: false, failure: None }
+    }
+
+    /// What counts against `limits.namespace.claims`: skipped documents use memory like objects do.
+    pub(super) fn claims(&self) -> usize {
+        self.objects.len() + self.skipped.len()
     }
 }
 
@@ -161,7 +167,8 @@ impl<S: BaselineSource> TrackedBaseline<S> {
         self.is_synced = true;
     }
 
-    pub(super) fn set_decoded(&mut self, decoded: DecodedBaseline) {
+    pub(super) fn set_decoded(&mut self, mut decoded: DecodedBaseline) {
+        decoded.skipped.truncate();
         (self.decoded, self.fault, self.is_synced, self.backoff) =
             (Some(decoded), None, true, Duration::ZERO);
     }
@@ -206,14 +213,19 @@ impl<S: BaselineSource> TrackedBaseline<S> {
     pub(super) fn log_skipped(&self, decoded: &DecodedBaseline) {
         let identity = |skipped: &SkippedResource| (skipped.address.clone(), skipped.reason);
         let before: HashSet<_> =
-            self.decoded.iter().flat_map(|decoded| &decoded.skipped).map(identity).collect();
+            self.decoded.iter().flat_map(|decoded| decoded.skipped.listed()).map(identity).collect();
+        let listed = decoded.skipped.listed().iter().take(SkippedResources::MAX_LISTED);
         let new: Vec<&SkippedResource> =
-            decoded.skipped.iter().filter(|skipped| !before.contains(&identity(skipped))).collect();
+            listed.filter(|skipped| !before.contains(&identity(skipped))).collect();
         for skipped in new.iter().take(MAX_LOGGED) {
             let (document, reason) = (&skipped.address, skipped.reason);
             warn!(baseline = %self.name, %document, %reason, "Skipping a document that cannot be compared.");
         }
-        if let Some(more) = new.len().checked_sub(MAX_LOGGED).filter(|more| *more > 0) {
+        let unlisted =
+            |decoded: &DecodedBaseline| decoded.skipped.len().saturating_sub(SkippedResources::MAX_LISTED);
+        let new_unlisted = unlisted(decoded).saturating_sub(self.decoded.as_ref().map_or(0, unlisted));
+        let more = new.len().saturating_sub(MAX_LOGGED) + new_unlisted;
+        if more > 0 {
             warn!(baseline = %self.name, more, "Skipping more documents that cannot be compared.");
         }
     }
@@ -246,11 +258,15 @@ struct NamespaceUse {
     last_read: ReadId,
     /// The work units of all its reads.
     work: usize,
+    /// The baselines that are tracked, read or not.
+    tracked: usize,
 }
 
 /// Tracks the baselines of one source, and sends an event for each change.
 pub(super) struct Publisher<S: BaselineSource> {
     baselines: BTreeMap<S::Location, TrackedBaseline<S>>,
+    /// How many of them have each name.
+    names: HashMap<Arc<str>, usize>,
     namespaces: BTreeMap<Box<str>, NamespaceUse>,
     limits: Limits,
     watch_mode: WatchMode,
@@ -276,6 +292,7 @@ impl<S: BaselineSource> Publisher<S> {
     pub(super) fn new(context: &SourceContext) -> Self {
         Self {
             baselines: BTreeMap::new(),
+            names: HashMap::new(),
             namespaces: BTreeMap::new(),
             limits: Limits::default(),
             watch_mode: context.watch_mode,
@@ -313,32 +330,27 @@ impl<S: BaselineSource> Publisher<S> {
         namespace.work = namespace.work.saturating_add(work);
     }
 
-    /// Fails if a baseline that declares this many objects exceeds the share of its namespace. Files have no namespace.
-    pub(super) fn check_share(
-        &mut self,
-        location: &S::Location,
-        objects: usize,
-    ) -> Result<(), LimitExceeded> {
+    /// Fails if a baseline with this many declared objects and skipped documents exceeds the share of its namespace. Files have
+    /// no namespace.
+    pub(super) fn check_share(&mut self, location: &S::Location, claims: usize) -> Result<(), LimitExceeded> {
         let (namespace, limits) = (S::namespace(location), self.limits.namespace);
         let others = self.baselines.iter().filter(|(other, _)| {
             *other != location && !namespace.is_empty() && S::namespace(other) == namespace
         });
-        let decoded: Vec<usize> = others
-            .filter_map(|(_, other)| other.decoded.as_ref())
-            .map(|decoded| decoded.objects.len())
-            .collect();
+        let decoded: Vec<usize> =
+            others.filter_map(|(_, other)| other.decoded.as_ref()).map(DecodedBaseline::claims).collect();
         let is_trusted = S::authority(location).extended_by(&self.trusted_namespaces) == Authority::Cluster;
         let result = if namespace.is_empty() {
             Ok(())
         } else if decoded.len() >= limits.baselines {
             Err(limits.baselines_exceeded())
         } else {
-            limits.check_claims(decoded.iter().sum::<usize>() + objects, is_trusted)
+            limits.check_claims(decoded.iter().sum::<usize>() + claims, is_trusted)
         };
         let Some(tracked) = self.baselines.get_mut(location) else { return result };
-        let before = tracked.decoded.as_ref().map_or(0, |decoded| decoded.objects.len());
+        let before = tracked.decoded.as_ref().map_or(0, DecodedBaseline::claims);
         tracked.waits_for_share = result.is_err();
-        if result.is_ok() && objects < before {
+        if result.is_ok() && claims < before {
             self.read_waiting(S::namespace(location));
         }
         result
@@ -360,27 +372,45 @@ impl<S: BaselineSource> Publisher<S> {
         self.baselines.values_mut()
     }
 
-    /// The baseline at this location. A new one gets the first of these names, or the second if that is taken.
+    /// The baseline at this location. A new one gets the first of these names, or the second if that is taken. `None` for a new one
+    /// in a namespace that has one more than it may have: [`Self::cancel_excess`] reports that one, and the others cost nothing.
     pub(super) fn track(
         &mut self,
         location: &S::Location,
         origin: BaselineOrigin,
         names: impl FnOnce() -> [String; 2],
         state: impl FnOnce() -> S::State,
-    ) -> &mut TrackedBaseline<S> {
-        let new_name = (!self.baselines.contains_key(location)).then(|| {
-            let [name, longer] = names();
-            let is_taken = self.baselines.values().any(|tracked| *tracked.name == name);
-            if is_taken { longer } else { name }
-        });
-        let new = || TrackedBaseline::new(new_name.unwrap_or_default().into(), origin, state());
-        self.baselines.entry(location.clone()).or_insert_with(new)
+    ) -> Option<&mut TrackedBaseline<S>> {
+        match self.baselines.entry(location.clone()) {
+            Entry::Occupied(tracked) => Some(tracked.into_mut()),
+            Entry::Vacant(vacant) => {
+                let namespace = self.namespaces.entry(S::namespace(location).into()).or_default();
+                if namespace.tracked > self.limits.namespace.baselines && !S::namespace(location).is_empty() {
+                    return None;
+                }
+                namespace.tracked += 1;
+                let [name, longer] = names();
+                let name = if self.names.contains_key(&*name) { longer } else { name };
+                let name: Arc<str> = name.into();
+                *self.names.entry(name.clone()).or_default() += 1;
+                Some(vacant.insert(TrackedBaseline::new(name, origin, state())))
+            }
+        }
     }
 
     /// Drops all other baselines.
     pub(super) fn retain(&mut self, keep: impl Fn(&S::Location) -> bool) {
         let removed: Vec<_> = self.baselines.extract_if(.., |location, _| !keep(location)).collect();
         for (location, tracked) in removed {
+            if let Some(namespace) = self.namespaces.get_mut(S::namespace(&location)) {
+                namespace.tracked -= 1;
+            }
+            if let Some(count) = self.names.get_mut(&tracked.name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.names.remove(&tracked.name);
+                }
+            }
             self.read_waiting(S::namespace(&location));
             if tracked.published.is_some() {
                 info!(source = %S::SOURCE, baseline = %tracked.name, "A baseline is no longer read: it was deleted, or its source was disabled.");

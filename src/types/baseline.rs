@@ -20,7 +20,7 @@ pub struct Baseline {
     /// None if no read has succeeded.
     pub version: Option<BaselineVersion>,
     pub objects: Vec<Arc<DeclaredObject>>,
-    pub skipped: Vec<SkippedResource>,
+    pub skipped: SkippedResources,
     /// Why the last read failed.
     pub fault: Option<BaselineError>,
     pub lock: Option<Lock>,
@@ -77,6 +77,65 @@ pub struct SkippedResource {
     pub reason: SkipReason,
 }
 
+/// The resources of a baseline that cannot be compared: the first ones, and counts of all of them. Tenants write them, and
+/// no object stands for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SkippedResources {
+    listed: Vec<SkippedResource>,
+    counts: BTreeMap<SkipReason, usize>,
+    unknown_types: BTreeMap<Box<str>, usize>,
+}
+
+impl SkippedResources {
+    /// The number of resources that [`Self::truncate`] keeps, and of unknown types that are counted.
+    pub const MAX_LISTED: usize = 100;
+
+    /// Drops all but the first resources. The counts stay.
+    pub fn truncate(&mut self) {
+        self.listed.truncate(Self::MAX_LISTED);
+        self.listed.shrink_to_fit();
+    }
+
+    /// All of them before [`Self::truncate`], else the first ones.
+    pub fn listed(&self) -> &[SkippedResource] {
+        &self.listed
+    }
+
+    /// The number of all of them.
+    pub fn len(&self) -> usize {
+        self.counts.values().sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    pub fn count(&self, reason: SkipReason) -> usize {
+        self.counts.get(&reason).copied().unwrap_or_default()
+    }
+
+    /// The first unknown types, and the number of resources of each.
+    pub fn unknown_types(&self) -> &BTreeMap<Box<str>, usize> {
+        &self.unknown_types
+    }
+}
+
+impl From<Vec<SkippedResource>> for SkippedResources {
+    fn from(listed: Vec<SkippedResource>) -> Self {
+        let (mut counts, mut unknown_types) = (BTreeMap::new(), BTreeMap::<Box<str>, usize>::new());
+        for SkippedResource { resource_type, reason, .. } in &listed {
+            *counts.entry(*reason).or_default() += 1;
+            let is_unknown = *reason == SkipReason::UnknownType;
+            if is_unknown
+                && (unknown_types.len() < Self::MAX_LISTED || unknown_types.contains_key(resource_type))
+            {
+                *unknown_types.entry(resource_type.clone()).or_default() += 1;
+            }
+        }
+        Self { listed, counts, unknown_types }
+    }
+}
+
 /// A newer exporter may have published a reason that this one does not know.
 fn reason_or_unreadable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SkipReason, D::Error> {
     let reason = Box::<str>::deserialize(deserializer)?;
@@ -125,14 +184,6 @@ impl Lock {
 }
 
 impl Baseline {
-    pub fn unknown_types(&self) -> BTreeMap<&str, usize> {
-        let mut types = BTreeMap::new();
-        for skipped in self.skipped.iter().filter(|skipped| skipped.reason == SkipReason::UnknownType) {
-            *types.entry(&*skipped.resource_type).or_default() += 1;
-        }
-        types
-    }
-
     pub fn fault_kind(&self) -> Option<BaselineFault> {
         self.fault.as_ref().map(|error| error.fault)
     }

@@ -24,7 +24,7 @@ mod watch_config;
 pub(crate) use any_value::any_value;
 pub use baseline::{
     Baseline, BaselineError, BaselineOrigin, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock,
-    SkipReason, SkippedResource,
+    SkipReason, SkippedResource, SkippedResources,
 };
 pub use clock::{Clock, format_age};
 pub(crate) use closed_sets::closed_set;

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::{
         BaselineLimits, LimitExceeded, Limits, NamespaceLimits, Overrides, Settings, TeamRulesSettings, load,
         read_yaml,
     },
     rules::{RuleConfig, RuleSet, RuleSpec},
-    sources::{read_objects, terraform},
+    sources::{
+        read_objects,
+        terraform::{self, ReadError},
+    },
     types::{
-        Baseline, BaselineFault, Difference, FieldValue, RedactionKey, Scope, Selector, Severity, Source,
-        TrustedNamespaces, Verdict, VerdictKind,
+        Baseline, BaselineFault, Difference, FieldValue, RedactionKey, Scope, Selector, Severity, SkipReason,
+        Source, TrustedNamespaces, Verdict, VerdictKind,
     },
 };
 use jiff::Timestamp;
@@ -178,6 +182,47 @@ async fn namespace_cannot_exceed_its_share_of_claims_and_baselines() {
         last = source.next_baseline().await;
     }
     assert!(is_too_large(&last, "limits.namespace.baselines"), "{last:?}");
+}
+
+/// Documents without an object once counted against no limit of a namespace.
+#[tokio::test(start_paused = true)]
+async fn skipped_documents_use_the_share_of_a_namespace_and_are_listed_in_part() {
+    let server = ApiServer::with_source_kinds();
+    let namespace = NamespaceLimits { claims: 400, ..NamespaceLimits::default() };
+    let limits = Limits { namespace, ..Limits::default() };
+    let document = |at: usize| format!("---\n# Source: c/{at}.yaml\na: b\n");
+    let documents = |count: usize| (0..count).map(document).collect::<String>();
+    server.put("secrets", release("evil", "r1", 1, &(documents(250) + &manifest(&["a"]))));
+    let mut source = SourceFixture::start_releases(&server, Settings { limits, ..enabled() });
+    let first = source.next_baseline().await;
+    assert_eq!((first.objects.len(), first.skipped.len(), first.skipped.listed().len()), (1, 250, 100));
+    assert_eq!(first.skipped.count(SkipReason::NoIdentity), 250);
+    source.expect_up().await;
+    server.put("secrets", release("evil", "r2", 1, &documents(150)));
+    let second = source.next_baseline().await;
+    assert!(second.skipped.is_empty() && is_too_large(&second, "limits.namespace.claims"), "{second:?}");
+    // Fewer skipped documents free a share.
+    server.put("secrets", release("evil", "r1", 2, &documents(249)));
+    server.delete("secrets", "evil", "sh.helm.release.v1.r1.v1");
+    let mut next = source.next_baseline().await;
+    while &*next.name != "evil/r2" {
+        next = source.next_baseline().await;
+    }
+    assert_eq!((next.skipped.len(), &next.fault), (150, &None));
+}
+
+#[test]
+fn skipped_resources_of_published_baselines_count_as_objects() {
+    let skipped = json!({"address": "a", "resource_type": "kubernetes_a", "reason": "unknown_type"});
+    let text =
+        json!({"drift_baseline": 1, "name": "prod", "serial": 1, "lineage": "l", "terraform_version": "1",
+        "published": "2026-01-01T00:00:00Z", "key": STANDARD.encode([7; 32]), "objects": [],
+        "skipped": vec![skipped; 9]})
+        .to_string();
+    let limits = |objects| BaselineLimits { objects, ..BaselineLimits::default() };
+    assert!(terraform::PublishedBaseline::read(text.as_bytes(), &limits(9)).is_ok());
+    let exceeded = terraform::PublishedBaseline::read(text.as_bytes(), &limits(8)).unwrap_err();
+    assert!(matches!(exceeded, ReadError::TooLarge(limit) if limit == limits(8).objects_exceeded()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -457,6 +502,46 @@ async fn team_rules_of_a_namespace_share_its_limits() {
         rules().await,
         (["ops/a", "ops/a2", "shop/b", "shop/b2", "shop/b3"].map(str::to_owned).into(), Vec::new())
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn excess_config_maps_with_team_rules_are_neither_read_nor_listed() {
+    let server = ApiServer::with_source_kinds();
+    let put = |namespace: &str, name: &str, rules: &str| {
+        let metadata = json!({"namespace": namespace, "name": name, "labels": {"drift": "rules"}});
+        server.put("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules.yaml": rules}}));
+    };
+    let rule = |name: &str| format!("- {{name: {name}, effect: ignore}}");
+    put("evil", "z", &rule("z"));
+    put("shop", "a", &rule("a"));
+    let namespace = NamespaceLimits { rules: 3, ..NamespaceLimits::default() };
+    let selector = Selector::parse("drift=rules").unwrap();
+    let settings = Settings {
+        team_rules: Some(TeamRulesSettings { scope: Scope::default(), selector }),
+        limits: Limits { namespace, ..Limits::default() },
+        ..Settings::default()
+    };
+    let exporter = ExporterFixture::ready_with(&server, settings).await;
+    for at in 0..30 {
+        put("evil", &format!("c{at:02}"), "not: [rules");
+    }
+    put("shop", "b", &rule("b"));
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    exporter.wait_idle().await;
+    let response = exporter.get("/v1/rules").await.json();
+    let names = response["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap());
+    let names: Vec<&str> = names.filter(|name| name.contains('/')).collect();
+    assert_eq!(names, ["evil/z", "shop/a", "shop/b"], "rules in use stay");
+    let problems: Vec<&str> =
+        response["problems"].as_array().unwrap().iter().map(|problem| problem.as_str().unwrap()).collect();
+    assert!(problems.len() == 4 && problems[1].starts_with("ConfigMap evil/c00: "), "{problems:#?}");
+    assert_eq!(
+        problems[0],
+        "namespace evil has more than 3 ConfigMaps with team rules, and 27 of them are not read; delete some, or raise limits.namespace.rules"
+    );
+    let urls = server.request_urls();
+    let read = urls.iter().filter(|url| url.contains("/evil/configmaps") && url.contains("metadata.name"));
+    assert!(read.count() <= 4, "{urls:#?}");
 }
 
 /// A release that declares 300,000 ConfigMaps once used the limit on series of all namespaces.

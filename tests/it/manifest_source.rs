@@ -51,7 +51,7 @@ fn object_lines(baseline: &Arc<Baseline>) -> Vec<String> {
 }
 
 fn skipped(baseline: &Arc<Baseline>) -> Vec<(&str, SkipReason)> {
-    baseline.skipped.iter().map(|skipped| (&*skipped.address, skipped.reason)).collect()
+    baseline.skipped.listed().iter().map(|skipped| (&*skipped.address, skipped.reason)).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,6 +91,34 @@ fn start_source(server: &ApiServer) -> SourceFixture {
     SourceFixture::start(server, settings)
 }
 
+/// The names after a start in which `aaa` and `terraform` have a baseline of the same name, created on these days.
+async fn names_of(days: [u8; 2], trusted: &[&str]) -> Vec<String> {
+    let secrets = secrets(&publish(&state(1, &json!([config_map("a", "b")])), &[]));
+    let server = ApiServer::with_source_kinds();
+    for (namespace, day) in ["aaa", "terraform"].into_iter().zip(days) {
+        let mut secret = secrets[0].clone();
+        secret["metadata"]["namespace"] = json!(namespace);
+        secret["metadata"]["creationTimestamp"] = json!(format!("2026-01-0{day}T00:00:00Z"));
+        server.put("secrets", secret);
+    }
+    let mut settings = Settings { sources: vec![Source::Terraform], ..Settings::default() };
+    settings.trust(&TrustedNamespaces::new(trusted.iter().copied()));
+    let mut source = SourceFixture::start(&server, settings);
+    let names = [source.next_baseline().await, source.next_baseline().await];
+    let mut names = names.map(|baseline| baseline.name.to_string()).to_vec();
+    names.sort();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn baseline_of_another_namespace_does_not_take_over_a_name() {
+    let (aaa, terraform) = (["aaa/shop-prod", "shop-prod"], ["shop-prod", "terraform/shop-prod"]);
+    assert_eq!(names_of([2, 1], &[]).await, aaa, "the older one keeps its name after a restart");
+    assert_eq!(names_of([1, 2], &[]).await, terraform);
+    assert_eq!(names_of([1, 2], &["terraform"]).await, aaa, "the trusted one comes first");
+    assert_eq!(names_of([2, 1], &["terraform", "aaa"]).await, aaa);
+}
+
 #[tokio::test(start_paused = true)]
 async fn published_baseline_round_trips() {
     let unknown_resource = resource("kubernetes_thing", "t", &json!({}));
@@ -120,7 +148,7 @@ async fn published_baseline_round_trips() {
     let version = baseline.version.as_ref().unwrap();
     assert_eq!((version.serial, &*version.lineage, &*version.tool_version), (7, "l-1", "1.11.4"));
     assert!(version.written.is_some());
-    assert_eq!(baseline.skipped[0].reason, SkipReason::UnknownType);
+    assert_eq!(baseline.skipped.listed()[0].reason, SkipReason::UnknownType);
     assert_eq!(baseline.objects[0].uid.as_deref(), Some("u-1"));
     let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
     assert_eq!(diff(&baseline.objects[1], &live), Comparison::default());

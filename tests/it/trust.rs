@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::{BaselineLimits, Limits, Settings, ShownValues},
     diff::MAX_FINDINGS,
@@ -616,6 +617,31 @@ async fn deleted_object_of_an_honest_chart_is_missing_also_after_a_restart() {
     settle().await;
     assert_eq!(remembers.snapshot().history.corroborations.iter().count(), 0);
     assert_eq!(history.corroborations.iter().count(), 1, "of one release");
+}
+
+/// A user who may write ConfigMaps, but no Secrets, in the namespace of a release stores a release of the same name.
+#[tokio::test(start_paused = true)]
+async fn release_of_the_same_name_in_a_config_map_does_not_end_a_corroboration() {
+    let api = api_server();
+    let declared = role("get", &json!({}));
+    put_release(&api, "ops", 1, "deployed", std::slice::from_ref(&declared));
+    api.put("clusterroles", role("get", &annotations("ops")));
+    let exporter = start(&api).await;
+    api.delete("clusterroles", "", "reader");
+    settle().await;
+    assert_eq!(verdict(&exporter, Source::Helm, "reader").await.as_deref(), Some("missing"));
+
+    let text = STANDARD.encode(release("ops", 1, &declared.to_string()));
+    let secret = stored("ops", 1, "deployed", b"");
+    let copy = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": secret["metadata"], "data": {"release": text}});
+    api.put("configmaps", copy);
+    settle().await;
+    let baselines = || exporter.snapshot().baselines.values().count();
+    assert_eq!(baselines(), 2);
+    api.delete("configmaps", "ops", "sh.helm.release.v1.web.v1");
+    settle().await;
+    assert_eq!(baselines(), 1);
+    assert_eq!(verdict(&exporter, Source::Helm, "reader").await.as_deref(), Some("missing"));
 }
 
 /// An engine in which a state of `shop` and a state of `tenant` declare the same ConfigMap of `shop`.

@@ -87,7 +87,7 @@ fn baseline_of(name: &str, serial: u64, resources: &[Value], key: &RedactionKey)
             chart: None,
         }),
         objects: decoded.objects,
-        skipped: decoded.skipped,
+        skipped: decoded.skipped.into(),
         fault: None,
         lock: None,
         this_cluster: false,

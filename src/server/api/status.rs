@@ -146,9 +146,11 @@ struct BaselineView<'a> {
     cluster: &'static str,
     /// How many objects it declares.
     objects: usize,
-    /// What in it cannot be compared.
+    /// The first 100 documents and resources that cannot be compared.
     skipped: Vec<SkippedView<'a>>,
-    /// Types in it that nobody knows, with their numbers.
+    /// The number of all documents and resources that cannot be compared.
+    skipped_count: usize,
+    /// The number of resources of each unknown type, for up to 100 types.
     unknown_types: BTreeMap<String, usize>,
     /// Why it cannot be read now.
     fault: Option<FaultView<'a>>,
@@ -281,7 +283,7 @@ impl<'a> BaselineView<'a> {
     fn new(state: &'a BaselineState, now: Timestamp) -> Self {
         let baseline = &state.baseline;
         let version = baseline.version.as_ref();
-        let unknown_types = baseline.unknown_types().into_iter();
+        let unknown_types = baseline.skipped.unknown_types().iter();
         Self {
             source: baseline.source,
             state: &baseline.name,
@@ -303,6 +305,7 @@ impl<'a> BaselineView<'a> {
             objects: baseline.objects.len(),
             skipped: baseline
                 .skipped
+                .listed()
                 .iter()
                 .map(|skipped| SkippedView {
                     address: &skipped.address,
@@ -310,7 +313,8 @@ impl<'a> BaselineView<'a> {
                     reason: skipped.reason.as_str(),
                 })
                 .collect(),
-            unknown_types: unknown_types.map(|(name, count)| (name.to_owned(), count)).collect(),
+            skipped_count: baseline.skipped.len(),
+            unknown_types: unknown_types.map(|(name, count)| (name.to_string(), *count)).collect(),
             fault: baseline
                 .fault
                 .as_ref()

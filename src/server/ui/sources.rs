@@ -356,7 +356,9 @@ fn lock(baseline: &Baseline, now: Timestamp) -> Markup {
 
 /// Why a baseline cannot be read, and its resources that cannot be compared.
 fn trouble(baseline: &Baseline) -> Markup {
-    let (skipped, more) = (&baseline.skipped, baseline.skipped.len().saturating_sub(MAX_SKIPPED));
+    let skipped = &baseline.skipped;
+    let listed = skipped.listed().iter().take(MAX_SKIPPED);
+    let more = skipped.len() - listed.len();
     html! {
         @match &baseline.fault {
             Some(BaselineError { fault, message }) => { strong.off { (fault) } span.detail { (message) } }
@@ -367,7 +369,7 @@ fn trouble(baseline: &Baseline) -> Markup {
             details {
                 summary { (count(skipped.len(), "is not compared", "are not compared")) }
                 ul {
-                    @for resource in skipped.iter().take(MAX_SKIPPED) { li { code { (resource.address) } span.detail { (resource.reason) } } }
+                    @for resource in listed { li { code { (resource.address) } span.detail { (resource.reason) } } }
                     @if more > 0 { li { "and " (more) " more" } }
                 }
             }

@@ -96,6 +96,7 @@ mod tests {
             resource_version: "7".into(),
             labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             last_write: "2026-01-01T00:00:00Z".parse().ok(),
+            created: None,
             lock_info: None,
         }
     }

@@ -164,7 +164,7 @@ impl BaselineSource for HelmSource {
                 [name, longer]
             };
             let state = || ReleaseState { deployed: None, operation_ended: false, existed_at_start };
-            let tracked = publisher.track(&id, id.origin(), names, state);
+            let Some(tracked) = publisher.track(&id, id.origin(), names, state) else { continue };
             if self.observe_status(&id, tracked, status) {
                 publisher.publish(&id);
             }
@@ -400,5 +400,73 @@ fn explain(fault: BaselineFault, id: &ReleaseId) -> String {
         | BaselineFault::Unreadable => {
             format!("cannot read {id}: its {kind} is not a valid Helm 3 release; {redeploy}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Arc};
+
+    use kube::Client;
+    use tokio::sync::{mpsc, watch};
+
+    use super::{HelmSource, Publisher, ReleaseId, ReleaseState, SourceContext, StorageDriver};
+    use crate::{
+        config::{Limits, NamespaceLimits, RuntimeConfig, Settings},
+        types::{Clock, RedactionKey, WatchMode},
+    };
+
+    fn publisher() -> Publisher<HelmSource> {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Ok::<_, Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        Publisher::new(&SourceContext {
+            client: Client::new(service, "default"),
+            config: watch::channel(Arc::new(RuntimeConfig::new(Settings::default()))).1,
+            events: mpsc::channel(1).0,
+            declarations: watch::channel(Arc::default()).0,
+            clock: Clock::system(),
+            watch_mode: WatchMode::Continuous,
+            decode_slots: super::DecodeSlots::default(),
+            key: RedactionKey::new([7; 32]),
+        })
+    }
+
+    fn id(namespace: &str, name: &str) -> ReleaseId {
+        ReleaseId { driver: StorageDriver::Secret, namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The name of a release with this id, if it is tracked.
+    fn track(publisher: &mut Publisher<HelmSource>, id: &ReleaseId) -> Option<String> {
+        let names = || [id.name.to_string(), format!("{}/{}", id.namespace, id.name)];
+        let state = || ReleaseState { deployed: None, operation_ended: false, existed_at_start: true };
+        publisher.track(id, id.origin(), names, state).map(|tracked| tracked.name.to_string())
+    }
+
+    #[tokio::test]
+    async fn one_release_more_than_a_namespace_may_have_is_tracked() {
+        let mut publisher = publisher();
+        let namespace = NamespaceLimits { baselines: 2, ..NamespaceLimits::default() };
+        publisher.set_limits(Limits { namespace, ..Limits::default() });
+        let is_tracked = |publisher: &mut Publisher<HelmSource>, namespace: &str, name: &str| {
+            track(publisher, &id(namespace, name)).is_some()
+        };
+        let evil = ["a", "b", "c", "d", "a"].map(|name| is_tracked(&mut publisher, "evil", name));
+        assert_eq!(evil, [true, true, true, false, true]);
+        assert!(is_tracked(&mut publisher, "shop", "web"), "another namespace has a share of its own");
+        publisher.retain(|id| &*id.name != "a");
+        assert!(is_tracked(&mut publisher, "evil", "d"));
+        assert!(!is_tracked(&mut publisher, "evil", "a"));
+    }
+
+    #[tokio::test]
+    async fn name_is_free_again_after_its_release_was_deleted() {
+        let mut publisher = publisher();
+        let (one, other) = (id("a", "web"), id("b", "web"));
+        assert_eq!(track(&mut publisher, &one).as_deref(), Some("web"));
+        assert_eq!(track(&mut publisher, &other).as_deref(), Some("b/web"));
+        publisher.retain(|id| *id != one);
+        assert_eq!(track(&mut publisher, &other).as_deref(), Some("b/web"), "names do not change");
+        assert_eq!(track(&mut publisher, &one).as_deref(), Some("web"));
     }
 }

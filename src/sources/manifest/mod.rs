@@ -88,7 +88,10 @@ impl BaselineSource for ManifestSource {
     fn observe_files(&mut self, scan: Self::Scan, publisher: &mut Publisher<Self>) {
         for (path, found) in scan {
             let names = || [path.display().to_string(), path.display().to_string()];
-            let tracked = publisher.track(&path, BaselineOrigin::Manifests, names, PathState::default);
+            let Some(tracked) = publisher.track(&path, BaselineOrigin::Manifests, names, PathState::default)
+            else {
+                continue;
+            };
             observe_path(&path, tracked, found);
             publisher.publish(&path);
         }
@@ -229,7 +232,7 @@ fn objects_of_broken_files(before: &DecodedBaseline, now: &DecodedBaseline) -> V
         _ => false,
     };
     let broken: BTreeSet<&Path> =
-        now.skipped.iter().filter(breaks_file).map(|skipped| Path::new(&*skipped.address)).collect();
+        now.skipped.listed().iter().filter(breaks_file).map(|skipped| Path::new(&*skipped.address)).collect();
     let declared: BTreeSet<_> = now.objects.iter().map(|object| &object.object).collect();
     // A directory that cannot be read is skipped like a file.
     let is_broken = |address: &str| Path::new(address).ancestors().any(|path| broken.contains(path));

@@ -30,7 +30,7 @@ use crate::{
     },
     types::{
         BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, PackedJson, RedactionKey, SkippedResource,
-        UnknownReason,
+        UnknownReason, shorten,
     },
     watch::json_items::{ItemSplitter, ListLayout, Part},
 };
@@ -84,6 +84,9 @@ impl PublishedBaseline {
             return Err(BaselineFault::UnsupportedVersion.into());
         }
         let stored: StoredBaseline = serde_json::from_slice(text).map_err(|error| json_fault(&error))?;
+        if stored.objects.len() + stored.skipped.len() > limits.objects {
+            return Err(limits.objects_exceeded().into());
+        }
         stored.decode().ok_or(BaselineFault::Unreadable.into())
     }
 }
@@ -229,12 +232,18 @@ impl StoredBaseline {
     fn decode(self) -> Option<PublishedBaseline> {
         let key = RedactionKey::new(STANDARD.decode(&self.key).ok()?.try_into().ok()?);
         let objects = self.objects.into_iter().map(|object| Arc::new(object.decode(&key))).collect();
+        let skipped = self.skipped.into_iter().map(|skipped| SkippedResource {
+            address: shorten(&skipped.address).into(),
+            resource_type: shorten(&skipped.resource_type).into(),
+            ..skipped
+        });
+        let skipped = skipped.collect();
         let state = TerraformState {
             serial: self.serial,
-            lineage: self.lineage,
-            terraform_version: self.terraform_version,
+            lineage: shorten(&self.lineage).into(),
+            terraform_version: shorten(&self.terraform_version).into(),
             objects,
-            skipped: self.skipped,
+            skipped,
         };
         Some(PublishedBaseline { name: self.name, published: self.published, key, state })
     }

@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, fmt, io, path::PathBuf, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use jiff::Timestamp;
 use kube::Client;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -81,6 +82,8 @@ struct SecretGroup {
     versions: Vec<(Box<str>, Box<str>)>,
     /// The labels that all of them share.
     labels: BTreeMap<String, String>,
+    /// When the first of them was created.
+    created: Option<Timestamp>,
 }
 
 enum ObservedLock {
@@ -205,10 +208,19 @@ impl BaselineSource for TerraformSource {
                 || found.contains_key(location)
                 || !cache.has_listed(&query, &secret.namespace)
         });
+        // The first one with a name gets it. A Secret of another namespace must not take it from one that already exists, not even
+        // at the next start.
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|(location, group)| {
+            (!self.is_trusted(location), group.created.unwrap_or(Timestamp::MAX))
+        });
         for (location, group) in found {
             let lock = self.find_lock(cache, &location);
             let names = || location.names(&group.labels, &self.settings.prefix);
-            let tracked = publisher.track(&location, location.origin(), names, StateTracking::default);
+            let Some(tracked) = publisher.track(&location, location.origin(), names, StateTracking::default)
+            else {
+                continue;
+            };
             observe_version(tracked, StateVersion::Secrets(group));
             if observe_lock(tracked, lock) {
                 publisher.publish(&location);
@@ -237,7 +249,11 @@ impl BaselineSource for TerraformSource {
         for (path, StateFile { version, lock }) in found {
             let location = StateLocation::File(path);
             let names = || location.names(&BTreeMap::new(), "");
-            let tracked = publisher.track(&location, BaselineOrigin::File, names, StateTracking::default);
+            let Some(tracked) =
+                publisher.track(&location, BaselineOrigin::File, names, StateTracking::default)
+            else {
+                continue;
+            };
             let is_readable = version.is_ok();
             match version {
                 Ok(version) => observe_version(tracked, StateVersion::File(version)),
@@ -333,6 +349,11 @@ impl BaselineSource for TerraformSource {
 }
 
 impl TerraformSource {
+    fn is_trusted(&self, location: &StateLocation) -> bool {
+        let trusted = &self.settings.locations.trusted_namespaces;
+        Self::authority(location).extended_by(trusted) == Authority::Cluster
+    }
+
     fn published_query(&self) -> ObjectQuery {
         let selector = Selector::equals(&format!("{}/baseline", self.settings.prefix), "true");
         let labels = vec![format!("{}/baseline-name", self.settings.prefix).into()];
@@ -391,7 +412,8 @@ impl SecretGroup {
         let versions = objects.iter().map(|object| (object.name.clone(), object.resource_version.clone()));
         let mut labels = objects.first().map(|first| first.labels.clone()).unwrap_or_default();
         labels.retain(|name, value| objects.iter().all(|object| object.labels.get(name) == Some(value)));
-        Self { versions: versions.collect(), labels }
+        let created = objects.iter().filter_map(|object| object.created).min();
+        Self { versions: versions.collect(), labels, created }
     }
 
     /// A selector for these Secrets. The labels that all of them share exclude other states of the namespace.

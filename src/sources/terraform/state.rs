@@ -84,7 +84,7 @@ impl StateReader {
         let state = decoder.read_all(text).and_then(|()| decoder.finish());
         self.work = budget.work();
         if state.is_ok() {
-            self.cache.commit();
+            self.cache.commit(|part| !matches!(part, DecodedPart::Ignored));
         } else {
             self.cache.rollback();
         }
