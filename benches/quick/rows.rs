@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use drift_exporter::{
     diff::{
-        Algorithm, compare, fingerprint, last_applied as declared_by_kubectl, manifest::Schemas,
-        pack_live_object, unpack,
+        Algorithm, ReportLimits, compare, fingerprint, last_applied as declared_by_kubectl,
+        manifest::Schemas, pack_live_object, unpack,
     },
     engine::Snapshot,
     event::Event,
@@ -167,9 +167,10 @@ fn diff_fields(declared: &[Arc<DeclaredObject>], live: fn(usize) -> serde_json::
         .map(|number| if number % 2 == 0 { live(number) } else { edited(live(number)) })
         .map(|object| pack_live_object(object, &kind, &redaction))
         .collect();
-    let shapes = Schemas::default();
-    let compare =
-        |number: usize| compare(&declared[number], &unpack(&documents[number].packed), &shapes).findings;
+    let (schemas, limits) = (Schemas::default(), ReportLimits::default());
+    let compare = |number: usize| {
+        compare(&declared[number], &unpack(&documents[number].packed), &schemas, limits).findings
+    };
     // Tables are read once, when they are first used.
     assert_eq!((compare(0).len(), compare(1).len()), (0, 2), "{:?}", [compare(0), compare(1)]);
     let findings = measured(|| (0..FEW).map(compare).collect::<Vec<_>>());

@@ -23,12 +23,7 @@ pub struct Comparison {
 }
 
 /// Compares the content of a live object with its declaration. `schemas` are those of custom resources.
-pub fn compare(declared: &DeclaredObject, live: &Node, schemas: &Schemas) -> Comparison {
-    compare_within(declared, live, schemas, ReportLimits::default())
-}
-
-/// The same with limits on the findings.
-pub fn compare_within(
+pub fn compare(
     declared: &DeclaredObject,
     live: &Node,
     schemas: &Schemas,

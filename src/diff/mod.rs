@@ -17,7 +17,7 @@ pub mod terraform;
 mod tree;
 
 pub use canonical::is_declared_key;
-pub use compare::{Comparison, compare, compare_within};
+pub use compare::{Comparison, compare};
 pub use digests::{Digests, redact_all, redact_value};
 pub use document::{
     LiveContent, creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack,

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     diff::{
-        Comparison, LiveContent, MAX_FINDINGS, ReportLimits, ReportedFields, compare_within, creator,
-        is_secret, judge, judge_record, manifest::ClusterSchemas, omitted_findings, redact_findings,
+        Comparison, LiveContent, MAX_FINDINGS, ReportLimits, ReportedFields, compare, creator, is_secret,
+        judge, judge_record, manifest::ClusterSchemas, omitted_findings, redact_findings,
     },
     types::{
         DeclaredBody, DeclaredObject, Document, FieldClass, FieldPath, FieldValue, Finding, HashBaseline,
@@ -371,7 +371,7 @@ fn compare_if_known(
     limits: ReportLimits,
 ) -> Option<Comparison> {
     let schemas = schemas.of(&declared.object.api_version(), &declared.object.kind)?;
-    Some(compare_within(declared, content.get(), schemas, limits))
+    Some(compare(declared, content.get(), schemas, limits))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {

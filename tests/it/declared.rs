@@ -3,7 +3,7 @@
 
 use drift_exporter::{
     diff::{
-        Comparison, MAX_FINDINGS, Node, ReportLimits, ReportedFields, compare_within,
+        self, Comparison, MAX_FINDINGS, Node, ReportLimits, ReportedFields,
         manifest::{Schemas, declared_object, normalize},
         pack_live_object, unpack,
     },
@@ -106,7 +106,7 @@ fn differences_that_are_not_public_do_not_change_the_public_ones() {
         let kind = kind_of(&declared);
         let live = pack_live_object(live.clone(), &kind, &RedactionPolicy::new(declared.key.clone()));
         let limits = ReportLimits { fields, ..ReportLimits::default() };
-        compare_within(&declared, &unpack(&live.packed), &Schemas::default(), limits).findings
+        diff::compare(&declared, &unpack(&live.packed), &Schemas::default(), limits).findings
     };
     let guesses = [("10.0.0.1/32", "hunter2"), ("10.0.0.1/32", "wrong"), ("10.0.0.2/32", "hunter2")];
     let of = |fields| guesses.map(|(address, annotation)| findings(address, annotation, fields));

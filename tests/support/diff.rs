@@ -1,7 +1,7 @@
 //! Diffs as the exporter makes them: the live object is cached first, and redacted with the key of the declaration.
 
 use drift_exporter::{
-    diff::{self, Comparison, manifest::Schemas, pack_live_object, unpack},
+    diff::{self, Comparison, ReportLimits, manifest::Schemas, pack_live_object, unpack},
     types::{DeclaredObject, Document, FieldValue, Finding, Kind, RedactionKey, RedactionPolicy},
 };
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub fn diff_with(declared: &DeclaredObject, live: &Value, schemas: &Schemas) -> 
 
 /// Compares with an object as it is cached.
 pub fn compare(declared: &DeclaredObject, live: &Document, schemas: &Schemas) -> Comparison {
-    diff::compare(declared, &unpack(&live.packed), schemas)
+    diff::compare(declared, &unpack(&live.packed), schemas, ReportLimits::default())
 }
 
 /// The live object as it is cached with these keys.

@@ -11,7 +11,7 @@ use super::{
     schema::{FieldType, ListType, SchemaNode},
 };
 use crate::{
-    diff::{Node, compare, pack_live_object, unpack},
+    diff::{Node, ReportLimits, compare, pack_live_object, unpack},
     types::{FieldPath, Finding, Kind, ObjectRef, RedactionKey, RedactionPolicy, Segment},
 };
 
@@ -249,7 +249,7 @@ fn findings(declared: &Value, live: &Value, schemas: &Schemas) -> Vec<Finding> {
     let declared = declared_object(ObjectRef::new(group, "v1", kind, "", ""), declared.clone(), &key);
     let kind = Kind::undiscovered(group, "v1", kind);
     let live = pack_live_object(live.clone(), &kind, &RedactionPolicy::new(key));
-    compare(&declared, &unpack(&live.packed), schemas).findings
+    compare(&declared, &unpack(&live.packed), schemas, ReportLimits::default()).findings
 }
 
 #[track_caller]
