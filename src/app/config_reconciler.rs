@@ -12,7 +12,10 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::team_rules::{RuleCompiler, TeamConfig};
+use super::{
+    declared_kinds::DeclaredKinds,
+    team_rules::{RuleCompiler, TeamConfig},
+};
 use crate::{
     config::{RuntimeConfig, Settings},
     event::{EngineConfig, Event},
@@ -38,8 +41,9 @@ pub(super) struct ConfigReconciler {
     rule_compiler: RuleCompiler,
     /// When team rules may cause the next relist.
     next_team_relist: Instant,
-    /// Whether team rules wait for that.
-    relist_pending: bool,
+    declared: DeclaredKinds,
+    /// When changes that wait may be applied.
+    retry_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -68,7 +72,8 @@ impl ConfigReconciler {
             settings,
             inputs,
             next_team_relist: Instant::now(),
-            relist_pending: false,
+            declared: DeclaredKinds::default(),
+            retry_at: None,
         }
     }
 
@@ -81,11 +86,12 @@ impl ConfigReconciler {
         let mut config = self.inputs.config.subscribe();
         loop {
             let ConfigInputs { teams, declared, .. } = &mut self.inputs;
+            let retry_at = self.retry_at.unwrap_or_else(Instant::now);
             tokio::select! {
                 () = config_changed(&mut config, |config| !Arc::ptr_eq(&config.settings, &self.settings)) => {}
                 Ok(()) = teams.changed() => {}
                 Ok(()) = any_changed(declared) => {}
-                () = sleep_until(self.next_team_relist), if self.relist_pending => {}
+                () = sleep_until(retry_at), if self.retry_at.is_some() => {}
             }
             self.reconcile().await;
         }
@@ -97,8 +103,12 @@ impl ConfigReconciler {
         let (settings, teams) = (self.settings.clone(), teams.borrow_and_update().clone());
         let declared: Vec<Arc<SourceDeclarations>> =
             declared.iter_mut().map(|declared| declared.borrow_and_update().clone()).collect();
-        let declared =
+        let needed =
             KindRequirements::from_declarations(redaction_key, declared.iter().map(|declared| &**declared));
+        let trusted =
+            KindRequirements::from_trusted(redaction_key, declared.iter().map(|declared| &**declared));
+        self.retry_at = self.declared.update(needed, trusted, Instant::now());
+        let declared = self.declared.in_use();
         let (rules, problems) = self.rule_compiler.compile(&settings, &teams);
         // Before the runtime config: objects that are listed again because of it are rated by these rules, and claims that their new
         // versions end have the right cause.
@@ -136,7 +146,6 @@ impl ConfigReconciler {
         let redaction_key = &self.inputs.redaction_key;
         let needed = decode_config(settings, rules, declared, redaction_key);
         let without_teams = decode_config(settings, &settings.rules, declared, redaction_key);
-        self.relist_pending = false;
         if covers(&current, &needed) {
             return current;
         }
@@ -144,7 +153,8 @@ impl ConfigReconciler {
         let only_teams_need_more = covers(&current, &without_teams);
         if only_teams_need_more {
             if now < self.next_team_relist {
-                self.relist_pending = true;
+                let at = self.next_team_relist;
+                self.retry_at = Some(self.retry_at.map_or(at, |retry_at| retry_at.min(at)));
                 return current;
             }
             self.next_team_relist = now + TEAM_RELIST_INTERVAL;

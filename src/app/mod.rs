@@ -2,6 +2,7 @@
 
 mod assemble;
 mod config_reconciler;
+mod declared_kinds;
 pub mod demo;
 mod direct;
 mod events;

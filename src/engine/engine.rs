@@ -161,6 +161,7 @@ impl Engine {
             Event::Listed(watch, object) => self.stage_object(watch, object),
             Event::ListEnded(watch) => self.commit_list(watch, now),
             Event::Applied(watch, object) => {
+                self.supersede_staged(watch, &object.key.namespace, &object.key.name);
                 let kind = self.watches.get(&watch).map(|open| open.kind);
                 let context = ReconcileContext::new(ResolutionCause::Deleted, now);
                 let changed = kind.is_some_and(|kind| self.apply_object(kind, object, context));
@@ -168,6 +169,7 @@ impl Engine {
                 changed
             }
             Event::Deleted { watch, namespace, name } => {
+                self.supersede_staged(watch, &namespace, &name);
                 let kind = self.watch_state(watch).map(|state| state.spec.kind.clone());
                 let key = kind.map(|kind| ObjectKey { kind, namespace, name });
                 let context = ReconcileContext::new(ResolutionCause::Deleted, now);
@@ -536,6 +538,13 @@ impl Engine {
             staged.add(object, &self.snapshot.kinds[*kind].blocks);
         }
         false
+    }
+
+    /// Records an event that arrives during a list: it is newer than what the list has of the object.
+    fn supersede_staged(&mut self, watch: WatchId, namespace: &str, name: &str) {
+        if let Some(OpenWatch { staged: Some(staged), .. }) = self.watches.get_mut(&watch) {
+            staged.supersede(namespace, name);
+        }
     }
 
     /// Replaces the objects of a watch by its complete list.
@@ -1114,7 +1123,7 @@ fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
 #[cfg(test)]
 mod tests {
     use std::{
-        collections::HashSet,
+        collections::{BTreeSet, HashSet},
         sync::{
             Arc,
             atomic::{AtomicI64, Ordering},
@@ -1186,6 +1195,40 @@ mod tests {
             assert_eq!(*snapshot.kinds[0].blocks.object("shop", "web").unwrap(), listed);
         }
         assert_eq!(engine.snapshot().kinds[0].blocks.get("shop", "web")[0].claim.source, Source::Unclaimed);
+    }
+
+    /// A watch stays open while its collection is listed again.
+    #[test]
+    fn events_during_a_list_are_newer_than_the_list() {
+        let watch = services();
+        let mut engine = engine(&plan_of(&watch));
+        let named = |name: &str, version: &str| {
+            let mut object = LiveObject::clone(&object(&watch));
+            (object.key.name, object.resource_version) = (name.into(), version.into());
+            Arc::new(object)
+        };
+        let list = |engine: &mut Engine, events: Vec<Event>| {
+            engine.apply(Event::ListStarted(watch.id));
+            for event in events {
+                engine.apply(event);
+            }
+            for name in ["edited", "deleted", "same"] {
+                engine.apply(Event::Listed(watch.id, named(name, "1")));
+            }
+            engine.apply(Event::ListEnded(watch.id));
+            let kind = &engine.snapshot().kinds[0];
+            let objects = kind.blocks.objects();
+            let versions = objects.map(|object| format!("{} {}", object.key.name, object.resource_version));
+            versions.collect::<BTreeSet<_>>()
+        };
+        let expected = |versions: [&str; 3]| versions.map(str::to_owned).into();
+        assert_eq!(list(&mut engine, Vec::new()), expected(["deleted 1", "edited 1", "same 1"]));
+        let events = vec![
+            Event::Applied(watch.id, named("edited", "2")),
+            Event::Applied(watch.id, named("added", "3")),
+            Event::Deleted { watch: watch.id, namespace: "shop".into(), name: "deleted".into() },
+        ];
+        assert_eq!(list(&mut engine, events), expected(["added 3", "edited 2", "same 1"]));
     }
 
     #[test]

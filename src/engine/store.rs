@@ -4,7 +4,7 @@
 use std::{collections::HashSet, mem, ops::Range, ptr, sync::Arc};
 
 use super::{ClaimEntry, claim::has_same_rule_inputs, shared_map::SharedMap};
-use crate::types::{LiveObject, NamespacedName, ObjectKey, Source, WatchSpec};
+use crate::types::{LiveObject, NameSet, NamespacedName, ObjectKey, Source, WatchSpec};
 
 /// All claims on the objects of one kind, distributed over blocks by a hash of the objects' names.
 ///
@@ -216,9 +216,15 @@ fn block_index(namespace: &str, name: &str, blocks: usize) -> usize {
 pub(super) struct StagedList {
     unchanged: Vec<Arc<LiveObject>>,
     changed: Vec<Arc<LiveObject>>,
+    /// Objects with an event since the list was requested.
+    superseded: NameSet,
 }
 
 impl StagedList {
+    pub(super) fn supersede(&mut self, namespace: &str, name: &str) {
+        self.superseded.insert(namespace, name);
+    }
+
     pub(super) fn add(&mut self, object: Arc<LiveObject>, cache: &ClaimBlocks) {
         let key = &object.key;
         match cache.object(&key.namespace, &key.name) {
@@ -228,16 +234,21 @@ impl StagedList {
     }
 
     /// The objects that are new or differ from the cached ones, and the cached objects of the watch that are
-    /// not in the list.
+    /// not in the list. Superseded objects are in neither.
     pub(super) fn diff(
-        self,
+        mut self,
         cache: &ClaimBlocks,
         watch: &WatchSpec,
     ) -> (Vec<Arc<LiveObject>>, Vec<ObjectKey>) {
+        let superseded = &self.superseded;
+        let is_superseded = |key: &ObjectKey| superseded.has(&key.namespace, &key.name);
+        self.changed.retain(|object| !is_superseded(&object.key));
         let listed = self.unchanged.iter().chain(&self.changed).map(|object| &object.key);
         let listed: HashSet<NamespacedName<&str>> = listed.map(ObjectKey::namespaced_name).collect();
         let is_deleted = |key: &&ObjectKey| {
-            watch.delivers(&key.namespace, &key.name) && !listed.contains(&key.namespaced_name())
+            watch.delivers(&key.namespace, &key.name)
+                && !listed.contains(&key.namespaced_name())
+                && !is_superseded(key)
         };
         let deleted = cache.objects().map(|object| &object.key).filter(is_deleted).cloned().collect();
         (self.changed, deleted)

@@ -135,7 +135,21 @@ impl KindRequirements {
         let mut objects: Vec<RequiredObject<'_>> =
             sources.flat_map(|source| &source.0).flat_map(BaselineDeclarations::read).collect();
         drop_excess(&mut objects);
-        Self { kinds: required_kinds(&objects), documents: redaction_policies(key, &objects) }
+        Self::of_objects(key, &objects)
+    }
+
+    /// The requirements of trusted baselines alone.
+    pub fn from_trusted<'a>(
+        key: &RedactionKey,
+        sources: impl Iterator<Item = &'a SourceDeclarations>,
+    ) -> Self {
+        let trusted =
+            sources.flat_map(|source| &source.0).filter(|source| source.authority == Authority::Cluster);
+        Self::of_objects(key, &trusted.flat_map(BaselineDeclarations::read).collect::<Vec<_>>())
+    }
+
+    fn of_objects(key: &RedactionKey, objects: &[RequiredObject<'_>]) -> Self {
+        Self { kinds: required_kinds(objects), documents: redaction_policies(key, objects) }
     }
 }
 

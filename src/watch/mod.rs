@@ -13,6 +13,7 @@ mod openapi;
 mod permissions;
 mod planner;
 mod request;
+mod shared_decoder;
 mod status;
 mod supervisor;
 mod watcher;

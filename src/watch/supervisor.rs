@@ -18,6 +18,7 @@ use super::{
     ApiError, DecodeConfig, SchemaRequests, WatchMetrics, WatcherConfig,
     decode::{Decoded, ObjectDecoder},
     planner::PlannedWatches,
+    shared_decoder::SharedDecoder,
     watcher::{Backoff, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherEvent},
 };
 use crate::{
@@ -36,8 +37,9 @@ pub(crate) struct WatchDeps {
     pub(crate) schemas: SchemaRequests,
 }
 
-/// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues, unless its
-/// [`DecodeConfig`] changes. A watcher that panics is reported as down and restarted; the others continue.
+/// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues. If its
+/// [`DecodeConfig`] changes, it lists again beside the open watch. A watcher that panics is reported as down and restarted; the
+/// others continue.
 pub(crate) async fn run_watchers(mut plans: watch::Receiver<PlannedWatches>, deps: WatchDeps) {
     let decode_config = plans.borrow().decode.clone();
     let mut supervisor = Supervisor { deps, decode_config, tasks: JoinSet::new(), watchers: HashMap::new() };
@@ -61,6 +63,7 @@ struct Supervisor {
 struct RunningWatcher {
     watch: Watch,
     decode_config: DecodeConfig,
+    decoder: Arc<SharedDecoder>,
     /// Delays restarts after panics.
     backoff: Backoff,
     task: AbortHandle,
@@ -73,8 +76,7 @@ impl Supervisor {
         let planned: HashSet<WatchId> = plan.watches.iter().map(|watch| watch.id).collect();
         let mut stopping = HashSet::new();
         for (id, watcher) in &self.watchers {
-            let decode_config = self.decode_config.for_kind(&watcher.watch.spec.kind);
-            if !planned.contains(&watcher.watch.id) || watcher.decode_config != decode_config {
+            if !planned.contains(&watcher.watch.id) {
                 watcher.task.abort();
                 stopping.insert(*id);
             }
@@ -93,6 +95,13 @@ impl Supervisor {
         }
         self.deps.schemas.request(plan, &self.decode_config).await;
         self.send(Event::WatchPlan(plan.clone())).await?;
+        for RunningWatcher { watch, decode_config, decoder, .. } in self.watchers.values_mut() {
+            let new_config = self.decode_config.for_kind(&watch.spec.kind);
+            if *decode_config != new_config {
+                decoder.replace(ObjectDecoder::new(watch.spec.clone(), &new_config));
+                *decode_config = new_config;
+            }
+        }
         let running: HashSet<WatchId> = self.watchers.values().map(|watcher| watcher.watch.id).collect();
         for watch in plan.watches.iter().filter(|watch| !running.contains(&watch.id)) {
             let selector = watch.spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -126,8 +135,8 @@ impl Supervisor {
         let spec = &watch.spec;
         let decode_config = self.decode_config.for_kind(&spec.kind);
         let WatchDeps { client, events, metrics, config, schemas } = self.deps.clone();
-        let decoder = ObjectDecoder::new(spec.clone(), &decode_config);
-        let handler = EngineHandler { watch: watch.clone(), decoder, events, schemas };
+        let decoder = Arc::new(SharedDecoder::new(ObjectDecoder::new(spec.clone(), &decode_config)));
+        let handler = EngineHandler { watch: watch.clone(), decoder: decoder.clone(), events, schemas };
         let metrics = metrics.for_kind(&spec.kind);
         let watcher = Watcher::new(spec.clone(), client, config, metrics, handler);
         let task = self.tasks.spawn(async move {
@@ -136,7 +145,7 @@ impl Supervisor {
             }
             watcher.run().await;
         });
-        self.watchers.insert(task.id(), RunningWatcher { watch, decode_config, backoff, task });
+        self.watchers.insert(task.id(), RunningWatcher { watch, decode_config, decoder, backoff, task });
     }
 
     fn remove_stopped(&mut self, id: Id, plan: &WatchPlan) {
@@ -179,7 +188,7 @@ impl Supervisor {
 /// Decodes objects for the engine and sends it the events of one watch.
 struct EngineHandler {
     watch: Watch,
-    decoder: ObjectDecoder,
+    decoder: Arc<SharedDecoder>,
     events: mpsc::Sender<Event>,
     schemas: SchemaRequests,
 }
@@ -192,7 +201,11 @@ impl WatchHandler for EngineHandler {
     }
 
     fn decode(&self, json: &[u8]) -> Result<Decoded, ApiError> {
-        Ok(self.decoder.decode(json))
+        Ok(self.decoder.current().decode(json))
+    }
+
+    fn decoder_changed(&self) -> impl Future<Output = ()> + Send {
+        self.decoder.replaced()
     }
 
     fn resource_version(object: &Decoded) -> Option<&str> {

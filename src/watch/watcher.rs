@@ -20,8 +20,22 @@
 //! version in its future, and sends nothing until it reaches that version. The watcher therefore compares its version with the
 //! newest one after a disconnect and after a watch without any event. Watches that fail while lists succeed also count as a
 //! lost version.
+//!
+//! # When objects are decoded in another way
+//!
+//! New events are decoded in the new way at once. The other objects are listed again while the watch stays open
+//! ([`Watcher::relist`]), so the cache has all changes and the watch stays up.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    future::{Future, pending},
+    mem,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -100,6 +114,11 @@ pub trait WatchHandler: Send + Sync {
         event: WatcherEvent<Self::Object>,
     ) -> impl Future<Output = Result<(), ReceiverClosed>> + Send;
 
+    /// Resolves once for each change of the way in which objects are decoded. The collection is then listed again.
+    fn decoder_changed(&self) -> impl Future<Output = ()> + Send {
+        pending()
+    }
+
     /// Whether the handler logs failures, so that the watcher does not.
     fn logs_failures(&self) -> bool {
         false
@@ -133,7 +152,8 @@ impl Representation {
 /// What a [`Watcher`] reports. A list is complete when `ListEnded` arrives; one that fails halfway starts again.
 #[derive(Debug)]
 pub enum WatcherEvent<T> {
-    /// A list begins. Discard what an unfinished list brought.
+    /// A list is requested. Discard what an unfinished list brought. If a watch is open, its events until `ListEnded` are newer
+    /// than the objects of the list.
     ListStarted,
     Listed(T),
     /// The list is complete: the collection is synced, and objects that were not listed do not exist.
@@ -175,6 +195,8 @@ pub(crate) struct Watcher<H> {
     handler: H,
     /// Whether buffers are overwritten.
     is_secret: bool,
+    /// Whether objects were decoded in another way since they were listed.
+    relist_due: AtomicBool,
 }
 
 impl<H: WatchHandler> Watcher<H> {
@@ -187,16 +209,29 @@ impl<H: WatchHandler> Watcher<H> {
         handler: H,
     ) -> Self {
         let is_secret = is_secret(spec.kind.group_kind());
-        Self { spec, client, config, metrics, handler, is_secret }
+        Self { spec, client, config, metrics, handler, is_secret, relist_due: AtomicBool::new(false) }
     }
 
     /// Runs until the handler is closed.
     pub(crate) async fn run(self) {
         let mut progress = Progress::new(Backoff::new(self.config.initial_backoff, self.config.max_backoff));
         let mut logged = String::new();
+        let mut relist = pin!(self.relist());
         loop {
             let operation = if progress.version.is_none() { Operation::List } else { Operation::Watch };
-            let handled = match self.list_or_watch(&mut progress).await {
+            let is_up = operation == Operation::Watch && !progress.is_down;
+            if !is_up {
+                // It is not polled until the watch is up, and then lists from the start.
+                relist.set(self.relist());
+            }
+            let result = tokio::select! {
+                biased;
+                () = self.handler.decoder_changed(), if operation == Operation::List => continue,
+                // Before the relist, so that a long list does not delay events.
+                result = self.list_or_watch(&mut progress) => result,
+                ReceiverClosed = &mut relist, if is_up => return,
+            };
+            let handled = match result {
                 Ok(()) => {
                     logged.clear();
                     Ok(())
@@ -250,6 +285,7 @@ impl<H: WatchHandler> Watcher<H> {
     async fn list_or_watch(&self, progress: &mut Progress) -> Result<(), ApiError> {
         let Some(mut newest) = progress.version.take() else {
             let version = self.list().await?;
+            self.relist_due.store(false, Ordering::Relaxed);
             progress.restart_from(version);
             if self.config.mode == WatchMode::Once {
                 self.handler.handle(WatcherEvent::Up).await?;
@@ -265,10 +301,35 @@ impl<H: WatchHandler> Watcher<H> {
         result
     }
 
+    /// Lists whenever objects are decoded in another way, beside an open watch. The watch goes on from its own version.
+    async fn relist(&self) -> ReceiverClosed {
+        let mut backoff = Backoff::new(self.config.initial_backoff, self.config.max_backoff);
+        loop {
+            if !self.relist_due.load(Ordering::Relaxed) {
+                self.handler.decoder_changed().await;
+                self.relist_due.store(true, Ordering::Relaxed);
+            }
+            match self.list().await {
+                Ok(_) => {
+                    self.relist_due.store(false, Ordering::Relaxed);
+                    backoff.reset();
+                }
+                Err(ApiError::Closed) => return ReceiverClosed,
+                Err(error) => {
+                    if !backoff.has_failed() {
+                        warn!(watch = %self.spec, %error, "Cannot list again; retrying.");
+                    }
+                    sleep(backoff.next_delay().max(error.retry_after().unwrap_or_default())).await;
+                }
+            }
+        }
+    }
+
     /// Returns the `resourceVersion` of the list.
     async fn list(&self) -> Result<String, ApiError> {
-        let mut body = self.get(Operation::List, &list_url(&self.spec)).await?.into_body();
+        // Before the request: the list has all changes that the watch reported before.
         self.handler.handle(WatcherEvent::ListStarted).await?;
+        let mut body = self.get(Operation::List, &list_url(&self.spec)).await?.into_body();
         let mut splitter = ItemSplitter::new(LIST);
         let mut metadata = None;
         let mut objects = Vec::new();

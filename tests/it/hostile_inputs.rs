@@ -1,6 +1,6 @@
 //! Inputs that exceed a limit: they are `too_large` and do not affect other inputs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::{
     helm_source::{enabled, manifest},
     support::{
-        api_server::ApiServer,
+        api_server::{ApiServer, ServerFault},
         exporter_fixture::ExporterFixture,
         gzip::gzip,
         live_objects::{deployment, edited},
@@ -440,7 +440,7 @@ async fn objects_of_the_last_valid_version_are_unknown() {
             entries.any(|entry| entry.claim.verdict.kind().as_str() == verdict)
         }
     };
-    let limit = std::time::Duration::from_secs(60);
+    let limit = Duration::from_secs(60);
     exporter.until("the object is in sync", limit, is("in_sync")).await;
     let too_large = config_map(&format!("[{}]", "1,".repeat(600_000)));
     server.put("secrets", release("shop", "web", 2, &too_large));
@@ -496,7 +496,7 @@ async fn team_rules_of_a_namespace_share_its_limits() {
     );
     server.delete("configmaps", "shop", "a");
     put("shop", "c", "[]");
-    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     exporter.wait_idle().await;
     assert_eq!(
         rules().await,
@@ -544,6 +544,84 @@ async fn excess_config_maps_with_team_rules_are_neither_read_nor_listed() {
     assert!(read.count() <= 4, "{urls:#?}");
 }
 
+/// A manifest with Deployments, by namespace and name.
+fn deployments_in(objects: &[(&str, &str)]) -> String {
+    let document = |(namespace, name): &(&str, &str)| {
+        format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{namespace: {namespace}, name: {name}}}\n"
+        )
+    };
+    objects.iter().map(document).collect()
+}
+
+/// A tenant that declares another object of another namespace with each version of a release once kept the watch of the kind
+/// from ever opening: edits were not seen.
+#[tokio::test(start_paused = true)]
+async fn release_that_changes_its_declarations_delays_no_edit_and_relists_rarely() {
+    let second = Duration::from_secs(1);
+    let server = ApiServer::with_source_kinds();
+    for name in ["web", "cart"] {
+        server.put("deployments", deployment(name));
+    }
+    let mut settings = Settings { sources: vec![Source::Annotation, Source::Helm], ..Settings::default() };
+    settings.helm.trusted_namespaces = TrustedNamespaces::new(["ops"]);
+    let exporter = ExporterFixture::ready_with(&server, settings).await;
+    let put_release = |namespace: &str, revision: u64, objects: &[(&str, &str)]| {
+        server.put("secrets", release(namespace, "flip", revision, &deployments_in(objects)));
+    };
+    let lists = || {
+        let urls = server.request_urls();
+        let is_list = |url: &&String| {
+            url.contains("deployments") && !url.contains("watch=1") && !url.ends_with("&limit=1")
+        };
+        urls.iter().filter(is_list).count()
+    };
+    let is_current = |exporter: &ExporterFixture| {
+        exporter.cached_versions("deployments") == exporter.api.resource_versions("deployments")
+    };
+    let has_claim = |name: &'static str, verdict: VerdictKind| {
+        move |exporter: &ExporterFixture| {
+            let snapshot = exporter.snapshot();
+            let mut entries = snapshot.kinds.iter().flat_map(|kind| kind.blocks.get("shop", name));
+            entries.any(|entry| entry.claim.source == Source::Helm && entry.claim.verdict.kind() == verdict)
+        }
+    };
+    // Watches all Deployments of another namespace.
+    put_release("tenant", 1, &[("nowhere", "first")]);
+    tokio::time::sleep(70 * second).await;
+    // A cluster with many objects.
+    server.set_fault("deployments", ServerFault::SlowList(2 * second));
+    let before = lists();
+    for round in 0..20 {
+        put_release("tenant", 1, &[("nowhere", &format!("n{round}"))]);
+        tokio::time::sleep(second / 4).await;
+        server.put("deployments", edited(deployment("web"), round + 2));
+        exporter.until("the edit arrives", second / 10, is_current).await;
+        assert_eq!(exporter.sample("drift_watch_stream_up{group=\"apps\"").await, Some(1.0));
+        tokio::time::sleep(second / 4).await;
+    }
+    assert_eq!(lists() - before, 2);
+
+    // The filter of the watch names the namespaces, so it starts again.
+    tokio::time::sleep(70 * second).await;
+    let before_namespaces = lists();
+    for round in 0..20 {
+        put_release("tenant", 1, &[(&format!("nowhere{round}"), "web")]);
+        server.put("deployments", edited(deployment("web"), round + 22));
+        tokio::time::sleep(second / 2).await;
+        let is_up = exporter.sample("drift_watch_stream_up{group=\"apps\"").await == Some(1.0);
+        assert!(!is_up || is_current(&exporter));
+    }
+    assert_eq!(lists() - before_namespaces, 2);
+
+    let before = lists();
+    put_release("ops", 1, &[("shop", "cart")]);
+    exporter.until("a trusted release is compared", 4 * second, has_claim("cart", VerdictKind::InSync)).await;
+    put_release("tenant", 1, &[("shop", "web")]);
+    exporter.until("the tenant's is, too", 40 * second, has_claim("web", VerdictKind::Untrusted)).await;
+    assert!(lists() - before <= 4, "{} lists", lists() - before);
+}
+
 /// A release that declares 300,000 ConfigMaps once used the limit on series of all namespaces.
 #[tokio::test(start_paused = true)]
 async fn victims_keep_their_series_beside_a_release_with_too_many_objects() {
@@ -557,7 +635,7 @@ async fn victims_keep_their_series_beside_a_release_with_too_many_objects() {
     let settings = Settings { sources: vec![Source::Annotation, Source::Helm], ..Settings::default() };
     let exporter = ExporterFixture::start_with(&server, settings);
     exporter
-        .until("the release is read", std::time::Duration::from_secs(60), |exporter| {
+        .until("the release is read", Duration::from_secs(60), |exporter| {
             exporter.snapshot().baselines.values().any(|state| state.baseline.fault.is_some())
                 && exporter.cached_versions("deployments").len() == 300
         })
