@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     sources::KindRequirements,
-    types::{GroupKind, KindName, RedactionPolicy, WantedKind},
+    types::{GroupKind, KindName, RedactionPolicy, Scope, WantedKind},
 };
 
 /// A new redaction policy or filter makes the objects of a kind be listed again. Untrusted baselines may cause that
@@ -88,27 +88,29 @@ impl DeclaredKinds {
 }
 
 impl DeclaredKind {
-    /// Whether nothing has to be listed again for `needed`.
+    /// Whether `needed` takes no relist, or one that can only follow an earlier one: to watch fewer namespaces.
     fn suffices_for(&self, needed: &Self) -> bool {
         let policy_suffices = needed
             .policy
             .as_ref()
             .is_none_or(|needed| self.policy.as_ref().is_some_and(|policy| policy.covers(needed)));
         policy_suffices
-            && self.watches.len() == needed.watches.len()
-            && self.watches.iter().zip(&needed.watches).all(|(one, other)| are_same_watches(one, other))
+            && needed.watches.iter().all(|needed| self.watches.iter().any(|watch| includes(watch, needed)))
     }
 }
 
-/// Whether two requests differ at most in the objects that they need in the version of the kind.
-fn are_same_watches(one: &WantedKind, other: &WantedKind) -> bool {
+/// Whether a request selects at least the objects of the needed one, and reads them in the same version of the kind.
+fn includes(watch: &WantedKind, needed: &WantedKind) -> bool {
     let others = |want: &WantedKind| {
         let version = want.version.clone();
         let pinned = want.versions.iter().filter(|(pinned, _)| Some(*pinned) != version.as_ref());
         pinned.map(|(version, objects)| (version.clone(), objects.clone())).collect::<Vec<_>>()
     };
-    let without_versions = |want: &WantedKind| WantedKind { versions: Arc::default(), ..want.clone() };
-    without_versions(one) == without_versions(other) && others(one) == others(other)
+    let request =
+        |want: &WantedKind| WantedKind { versions: Arc::default(), scope: Scope::default(), ..want.clone() };
+    request(watch) == request(needed)
+        && (&needed.scope - &watch.scope).is_empty()
+        && others(watch) == others(needed)
 }
 
 fn by_kind(requirements: KindRequirements) -> BTreeMap<GroupKind, DeclaredKind> {
@@ -164,7 +166,10 @@ mod tests {
         let trusted = requirements(&deployment, &["f", "shop"]);
         assert_eq!(declared.update(trusted.clone(), trusted.clone(), later), None);
         assert_eq!(declared.in_use(), trusted);
-        // To watch nothing needs no list.
+        // To watch less needs no permission.
+        assert_eq!(declared.update(tenant("f"), none(), later), None);
+        assert_eq!(declared.in_use(), tenant("f"));
+        assert!(declared.update(tenant("shop"), none(), later).is_some());
         assert_eq!(declared.update(none(), none(), later), None);
         assert_eq!(declared.in_use(), none());
     }
