@@ -156,8 +156,10 @@ type NamedSignal = (&'static str, Signal);
 
 fn listen(on_hangup: OnHangup) -> io::Result<Vec<NamedSignal>> {
     let mut kinds = vec![("SIGTERM", SignalKind::terminate()), ("SIGINT", SignalKind::interrupt())];
-    if on_hangup == OnHangup::Stop {
-        kinds.push(("SIGHUP", SignalKind::hangup()));
+    match on_hangup {
+        OnHangup::Stop => kinds.push(("SIGHUP", SignalKind::hangup())),
+        // The first listener ends the default action for good, also before the settings file is followed and without one.
+        OnHangup::Reload => drop(signal(SignalKind::hangup())?),
     }
     kinds.into_iter().map(|(name, kind)| Ok((name, signal(kind)?))).collect()
 }
@@ -216,8 +218,8 @@ pub(super) fn print_problems(
     for problem in problems {
         let position =
             problem.position.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
-        let problem = ConfigProblem { position: None, ..problem.clone() };
-        console.note(format_args!("{}{position}: {level}{problem}", path.display()))?;
+        let problem = ConfigProblem { position: None, ..problem.clone() }.to_string();
+        console.note(format_args!("{}{position}: {level}{}", path.display(), escape_control(&problem)))?;
     }
     Ok(())
 }

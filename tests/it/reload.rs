@@ -299,3 +299,15 @@ fn two_hundred_reloads_leak_nothing() {
     fixture.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     fixture.exporter.wait_for("drift_watch_streams", &[], Some(2.0));
 }
+
+#[test]
+fn hangup_without_a_settings_file_does_not_stop_the_exporter() {
+    let fixture = ReloadFixture::start("{}");
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = write_kubeconfig(folder.path(), fixture.embedded.port);
+    let mut without = Exporter::start(&kubeconfig, folder.path(), &[]).ready();
+    without.running.signal("HUP");
+    without.wait_for(DRIFTED, WEB, Some(1.0));
+    without.running.signal("TERM");
+    assert_eq!(without.running.wait(), Some(0));
+}
