@@ -13,9 +13,9 @@ use crate::{
     types::{GroupKind, KindName, RedactionPolicy, Scope, WantedKind},
 };
 
-/// A new redaction policy or filter makes the objects of a kind be listed again. Untrusted baselines may cause that
-/// [`RELIST_BURST`] times at once for each kind, and then once per interval: otherwise a tenant could make the exporter list
-/// a kind without end. Changes of trusted baselines apply at once, and bring along what waits.
+/// A new redaction policy or filter relists a kind. Untrusted baselines may cause [`RELIST_BURST`] relists of a kind at once, and
+/// then one per interval: otherwise a tenant could make the exporter list a kind without end. Changes of trusted baselines apply
+/// at once, together with pending ones.
 const RELIST_INTERVAL: Duration = Duration::from_secs(30);
 /// Two sources that are read at the start, or two installs, do not wait.
 const RELIST_BURST: u32 = 2;
@@ -26,7 +26,7 @@ pub(super) struct DeclaredKinds {
     in_use: BTreeMap<GroupKind, DeclaredKind>,
     /// What trusted baselines alone need.
     trusted: BTreeMap<GroupKind, DeclaredKind>,
-    /// When the relists of a kind would have taken place, one per interval.
+    /// Until when the relists of a kind are used up.
     busy_until: HashMap<GroupKind, Instant>,
 }
 
@@ -50,7 +50,7 @@ impl DeclaredKinds {
         for kind in needed.keys().cloned().collect::<BTreeSet<_>>() {
             let Some(mut needed) = needed.remove(&kind) else { continue };
             match self.in_use.get(&kind) {
-                // To cache less would take a relist, too.
+                // Caching less would also take a relist.
                 Some(in_use) if in_use.suffices_for(&needed) => needed.policy.clone_from(&in_use.policy),
                 _ if trusted.get(&kind) != self.trusted.get(&kind) => {}
                 _ => {
@@ -158,7 +158,7 @@ mod tests {
         both.kinds.extend(requirements(&service, &["shop"]).kinds);
         assert!(declared.update(both.clone(), none(), soon).is_some());
         assert_eq!(declared.in_use().kinds.len(), 2);
-        // Whoever changed it: what waits applies after the interval.
+        // Pending changes apply after the interval, whichever baseline made them.
         assert_eq!(declared.update(both.clone(), none(), start + RELIST_INTERVAL), None);
         assert_eq!(declared.in_use().kinds[1], tenant("e").kinds[0]);
         let later = start + RELIST_INTERVAL + Duration::from_secs(1);

@@ -192,7 +192,7 @@ fn spawn_thread(
     Ok(ended)
 }
 
-/// Starts what follows the history. A log that nobody reads and a slow disk delay nothing else.
+/// Starts what follows the history. A blocked log pipe or a slow disk delays nothing else.
 fn spawn_followers(
     deps: &ExporterDeps,
     state: &SnapshotReader,

@@ -158,7 +158,7 @@ fn listen(on_hangup: OnHangup) -> io::Result<Vec<NamedSignal>> {
     let mut kinds = vec![("SIGTERM", SignalKind::terminate()), ("SIGINT", SignalKind::interrupt())];
     match on_hangup {
         OnHangup::Stop => kinds.push(("SIGHUP", SignalKind::hangup())),
-        // The first listener ends the default action for good, also before the settings file is followed and without one.
+        // The first listener disables the default action permanently, even without a settings file.
         OnHangup::Reload => drop(signal(SignalKind::hangup())?),
     }
     kinds.into_iter().map(|(name, kind)| Ok((name, signal(kind)?))).collect()

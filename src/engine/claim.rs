@@ -153,8 +153,8 @@ impl EpisodeCount {
 /// | in flight, unknown | like [`rerate`] | like [`rerate`] |
 /// | untrusted | | ends: `rule` |
 ///
-/// An inconclusive judgement keeps the last conclusive result, which only a change of the rules can end or start. Findings that
-/// cannot be rated yet are in flight, see [`Rater::judgement_for_now`]. `baseline_moved` is true if the baseline changed and the
+/// An inconclusive judgement keeps the last conclusive result; only a new rating of its differences can then start or end an
+/// episode. Findings that cannot be rated yet are in flight, see [`Rater::judgement_for_now`]. `baseline_moved` is true if the baseline changed and the
 /// object did not. The engine ends the episode of a claim whose source no longer declares the object.
 pub(super) fn step_episode(
     before: Verdict,

@@ -1,7 +1,8 @@
 //! The engine applies events to the state and is its only writer. Readers get immutable snapshots.
 //!
 //! [`Engine::apply`] dispatches an event. Most of them lead to [`Engine::reconcile`], which re-evaluates all claims on one object; it
-//! comes first, and below it the inputs: objects and lists, watches, baselines, rules and schemas, time.
+//! comes first, and below it the inputs: objects and lists; watches; baselines and their sources; config, schemas, autoscalers
+//! and time.
 //!
 //! # Where an episode starts and ends
 //!
@@ -11,8 +12,8 @@
 //! | place | an episode starts | an episode ends with the cause |
 //! |---|---|---|
 //! | [`step_episode`], for each source that judges the object | a difference counts | `reverted`, `absorbed`, `rule` or `deleted`: its table says which |
-//! | `Engine::end_claim`, for a source that judges the object no longer, and, if the source is stored on the object, for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted, `absorbed` if a baseline no longer declares it or is of another lineage, `rule` if a baseline was removed, no watch selects the object or the settings no longer read the baseline that is stored on it |
-//! | `Engine::drop_object`, for a kind that is no longer watched | | `rule`; `deleted` if the cluster no longer serves it |
+//! | `Engine::end_claim`, for a source that judges the object no longer, and, if the source is stored on the object, for the predecessor of a recreated object | | of the event: `deleted` if the object, its annotation or its label was deleted or the cluster no longer serves its kind, `absorbed` if a baseline no longer declares it, is of another lineage, or lost its authority over a Secret or a missing object, `rule` if a baseline was removed, no watch selects the object or the settings no longer read the baseline that is stored on it |
+//! | `Engine::drop_object`, for a kind that is no longer in the plan | | `rule`; `deleted` if the cluster no longer serves it |
 //! | [`rerate`], after the rules, the time or the autoscalers changed | a difference counts that rules ignored | `rule`: they ignore every difference |
 //!
 //! `Engine::record` counts each start and end, and appends it to the history. `Engine::reconcile` leaves out the start of drift that

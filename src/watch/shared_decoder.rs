@@ -25,7 +25,7 @@ impl SharedDecoder {
         self.replaced.notify_one();
     }
 
-    /// Resolves once the decoder was replaced since this last resolved.
+    /// Resolves when the decoder has been replaced since the last call.
     pub(super) async fn replaced(&self) {
         self.replaced.notified().await;
     }

@@ -38,7 +38,7 @@ pub(crate) struct WatchDeps {
 }
 
 /// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues. If its
-/// [`DecodeConfig`] changes, it lists again beside the open watch. A watcher that panics is reported as down and restarted; the
+/// [`DecodeConfig`] changes, it relists while the watch stays open. A watcher that panics is reported as down and restarted; the
 /// others continue.
 pub(crate) async fn run_watchers(mut plans: watch::Receiver<PlannedWatches>, deps: WatchDeps) {
     let decode_config = plans.borrow().decode.clone();

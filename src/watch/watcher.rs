@@ -21,10 +21,11 @@
 //! newest one after a disconnect and after a watch without any event. Watches that fail while lists succeed also count as a
 //! lost version.
 //!
-//! # When objects are decoded in another way
+//! # When the decoder changes
 //!
-//! New events are decoded in the new way at once. The other objects are listed again while the watch stays open
-//! ([`Watcher::relist`]), so the cache has all changes and the watch stays up.
+//! The new decoder reads new events at once. The other objects are relisted while the watch stays open ([`Watcher::relist`]), so
+//! the cache has all changes and the watch stays up. The list may be newer than the version of the watch: an older event that
+//! arrives after it moves an object back until the next event of that object.
 
 use std::{
     future::{Future, pending},
@@ -114,7 +115,7 @@ pub trait WatchHandler: Send + Sync {
         event: WatcherEvent<Self::Object>,
     ) -> impl Future<Output = Result<(), ReceiverClosed>> + Send;
 
-    /// Resolves once for each change of the way in which objects are decoded. The collection is then listed again.
+    /// Resolves once for each change of the decoder. The watch then relists.
     fn decoder_changed(&self) -> impl Future<Output = ()> + Send {
         pending()
     }
@@ -195,7 +196,7 @@ pub(crate) struct Watcher<H> {
     handler: H,
     /// Whether buffers are overwritten.
     is_secret: bool,
-    /// Whether objects were decoded in another way since they were listed.
+    /// Whether the decoder changed since the last list.
     relist_due: AtomicBool,
 }
 
@@ -221,7 +222,7 @@ impl<H: WatchHandler> Watcher<H> {
             let operation = if progress.version.is_none() { Operation::List } else { Operation::Watch };
             let is_up = operation == Operation::Watch && !progress.is_down;
             if !is_up {
-                // It is not polled until the watch is up, and then lists from the start.
+                // Starts a new relist once the watch is up.
                 relist.set(self.relist());
             }
             let result = tokio::select! {
@@ -301,7 +302,7 @@ impl<H: WatchHandler> Watcher<H> {
         result
     }
 
-    /// Lists whenever objects are decoded in another way, beside an open watch. The watch goes on from its own version.
+    /// Relists whenever the decoder changes, while the watch stays open at its own version.
     async fn relist(&self) -> ReceiverClosed {
         let mut backoff = Backoff::new(self.config.initial_backoff, self.config.max_backoff);
         loop {
@@ -317,7 +318,7 @@ impl<H: WatchHandler> Watcher<H> {
                 Err(ApiError::Closed) => return ReceiverClosed,
                 Err(error) => {
                     if !backoff.has_failed() {
-                        warn!(watch = %self.spec, %error, "Cannot list again; retrying.");
+                        warn!(watch = %self.spec, %error, "Relist failed; retrying.");
                     }
                     sleep(backoff.next_delay().max(error.retry_after().unwrap_or_default())).await;
                 }
