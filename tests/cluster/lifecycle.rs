@@ -247,8 +247,12 @@ fn events_are_opt_in_and_written_once_per_episode() {
     assert_eq!(events[0].reason.as_deref(), Some("DriftDetected"));
     assert_eq!(events[0].type_.as_deref(), Some("Warning"));
     assert!(events[0].series.is_none(), "one per episode: {:?}", events[0].series);
-    let writes: Vec<_> =
-        shop.cluster.requests_by(User::Exporter).into_iter().filter(|(verb, _)| verb == "create").collect();
+    // The API server writes its audit log after the response.
+    let writes = eventually("the audit log has both requests", || {
+        let requests = shop.cluster.requests_by(User::Exporter).into_iter();
+        let writes: Vec<_> = requests.filter(|(verb, _)| verb == "create").collect();
+        Some(writes).filter(|writes| writes.len() >= 2)
+    });
     let create = || ("create".to_owned(), "events".to_owned());
     assert_eq!(writes, [create(), create()]);
 }
