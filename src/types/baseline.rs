@@ -77,8 +77,8 @@ pub struct SkippedResource {
     pub reason: SkipReason,
 }
 
-/// The resources of a baseline that cannot be compared: the first ones, and counts of all of them. Tenants write them, and
-/// no object stands for them.
+/// The resources of a baseline that cannot be compared: the first ones, and counts of all of them. Tenants control
+/// their number, and they produce no claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkippedResources {
     listed: Vec<SkippedResource>,
